@@ -1,0 +1,1 @@
+"""How much at once, and how many."""

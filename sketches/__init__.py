@@ -1,0 +1,1 @@
+"""What we know of a stream: small, mergeable summaries of the keys that pass."""

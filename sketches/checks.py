@@ -1,0 +1,70 @@
+"""Checks of numbers that come from outside: each names the argument, the value and the remedy."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.errors import InvalidValueError
+
+SEED_LIMIT = 1 << 64
+
+
+def whole(name: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
+    """Return ``value`` as an ``int`` in its range, or say what is wrong with it."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidValueError(f"{name}={value!r} is not a whole number; give an int")
+    if value < at_least or (at_most is not None and value > at_most):
+        limits = f"at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+        raise InvalidValueError(f"{name}={value!r} is out of range; it must be {limits}")
+    return int(value)
+
+
+def seed(value: object) -> int:
+    """Return ``value`` as a seed: an unsigned 64-bit number."""
+    return whole("seed", value, at_least=0, at_most=SEED_LIMIT - 1)
+
+
+def number(name: str, value: object, *, above: float = -math.inf, up_to: float = math.inf) -> float:
+    """Return ``value`` as a finite ``float`` in the half-open range ``(above, up_to]``."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidValueError(f"{name}={value!r} is not a number")
+    result = float(value)
+    if not math.isfinite(result):
+        raise InvalidValueError(f"{name}={value!r} is not finite")
+    if not above < result <= up_to:
+        raise InvalidValueError(
+            f"{name}={value!r} is out of range; it must be in ({above}, {up_to}]"
+        )
+    return result
+
+
+def weights(name: str, values: Any, length: int) -> NDArray[np.float64]:
+    """Return ``values`` as ``length`` finite, non-negative doubles.
+
+    Args:
+        name: what the values are called in the message ("weights", "costs").
+        values: one number for each key; anything numpy reads as a numeric array.
+        length: how many keys there are.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        if array.size == 0 and length == 0:
+            return np.empty(0)
+        raise InvalidValueError(
+            f"{name} of type {array.dtype} are not numbers; give an int or float for each key"
+        )
+    if array.shape != (length,):
+        raise InvalidValueError(
+            f"{name} of shape {array.shape} do not fit {length} keys; give one number for each key"
+        )
+    array = array.astype(np.float64, copy=False)
+    # One pass for the common case: NaN fails both comparisons, so it is caught as well.
+    if length and not (array.min() >= 0 and array.max() < np.inf):
+        place = int(np.flatnonzero(~((array >= 0) & (array < np.inf)))[0])
+        raise InvalidValueError(
+            f"{name}[{place}]={array[place]!r} cannot be counted; "
+            "each must be finite and not negative (drop or clip such tuples first)"
+        )
+    return array

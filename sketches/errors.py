@@ -1,0 +1,37 @@
+"""The errors of the sketches, and the root that every error of Penstock stands under.
+
+::
+
+    PenstockError
+    ├── InvalidValueError   a number out of its range, or lists that do not fit  (ValueError)
+    ├── InvalidKeyError     a key that cannot be counted, or not of this kind    (TypeError)
+    ├── EmptySketchError    a question about a stream without a tuple            (LookupError)
+    ├── MergeError          two sketches that do not describe one hash           (ValueError)
+    └── CorruptDataError    bytes that are truncated, damaged or foreign         (ValueError)
+
+``optimizers.errors`` continues the tree. Each message names the value and the remedy.
+"""
+
+
+class PenstockError(Exception):
+    """Anything that Penstock refuses. Catch this to catch all of them."""
+
+
+class InvalidValueError(PenstockError, ValueError):
+    """A number is out of its range, or arrays do not have the same length."""
+
+
+class InvalidKeyError(PenstockError, TypeError):
+    """A key is not an integer, text or bytes, or is of another kind than those before it."""
+
+
+class EmptySketchError(PenstockError, LookupError):
+    """A sketch that has seen nothing was asked for something only a stream can tell."""
+
+
+class MergeError(PenstockError, ValueError):
+    """Two sketches differ in shape, seed, backend or kind of key and cannot be added."""
+
+
+class CorruptDataError(PenstockError, ValueError):
+    """Bytes are truncated, damaged, of another type or of a version this build cannot read."""
