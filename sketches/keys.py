@@ -126,7 +126,7 @@ class StringKeys(KeyColumn):
     def objects(self) -> NDArray[np.object_]:
         """Return the keys as Python objects."""
         keys = np.empty(len(self), dtype=object)
-        data = memoryview(np.ascontiguousarray(self._data))
+        data = np.ascontiguousarray(self._data).data
         spans = zip(self._starts.tolist(), self._lengths.tolist(), strict=True)
         if self.kind == _TEXT:
             keys[:] = [str(data[start : start + length], "utf-8") for start, length in spans]
