@@ -1,1 +1,79 @@
-"""Penstock."""
+"""Penstock: optimizers for stream processing on Apache Spark.
+
+This package is the front door: everything a job needs is imported from here.
+"""
+
+import optimizers.shadowing  # noqa: F401  # first: it explains what would else be an odd failure
+from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from grouping.key_pairs import KeyPairs
+from optimizers.chain import Chain
+from optimizers.cluster import Cluster, Node
+from optimizers.errors import (
+    CorruptDataError,
+    EmptySketchError,
+    InvalidKeyError,
+    InvalidValueError,
+    MergeError,
+    PenstockError,
+    PlanConflictError,
+    PlanError,
+    PluginError,
+    TopologyError,
+    UnknownNameError,
+)
+from optimizers.fixed import Fixed, Hash
+from optimizers.migration import GroupMove, Migration
+from optimizers.optimizer import Optimizer
+from optimizers.placement import Deployment
+from optimizers.plan import Note, Plan
+from optimizers.statistics import (
+    EdgeStatistics,
+    GroupStatistics,
+    GroupTraffic,
+    OperatorStatistics,
+    Probe,
+    Statistics,
+)
+from optimizers.topology import Edge, Operator, Topology
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Chain",
+    "Cluster",
+    "CorruptDataError",
+    "Deployment",
+    "Edge",
+    "EdgeStatistics",
+    "EmptySketchError",
+    "Fields",
+    "Fixed",
+    "GroupMove",
+    "GroupStatistics",
+    "GroupTraffic",
+    "Grouping",
+    "Hash",
+    "InvalidKeyError",
+    "InvalidValueError",
+    "KeyPairs",
+    "LocalOrShuffle",
+    "MergeError",
+    "Migration",
+    "Node",
+    "Note",
+    "Operator",
+    "OperatorStatistics",
+    "Optimizer",
+    "PartialKey",
+    "PenstockError",
+    "Plan",
+    "PlanConflictError",
+    "PlanError",
+    "PluginError",
+    "Probe",
+    "Shuffle",
+    "Statistics",
+    "Topology",
+    "TopologyError",
+    "UnknownNameError",
+]

@@ -1,0 +1,71 @@
+"""Key pairs: which key of one operator was followed by which key of the next, and how often."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.checks import weights
+from sketches.errors import InvalidKeyError, InvalidValueError
+from sketches.keys import Pairs, as_keys
+from sketches.space_saving import SpaceSaving
+from sketches.values import ArrayValue, protected
+
+
+@dataclass(frozen=True, eq=False)
+class KeyPairs(ArrayValue):
+    """The counted key pairs between two keyed operators; row ``i`` is one pair.
+
+    >>> pairs = KeyPairs(["Asia", "Oceania"], ["#java", "#python"], [3463, 3011])
+    >>> len(pairs), pairs.total
+    (2, 6474.0)
+
+    Attributes:
+        left: the keys at the first operator.
+        right: the keys at the second operator.
+        counts: how many tuples had both; finite and not negative.
+    """
+
+    left: NDArray[Any]
+    right: NDArray[Any]
+    counts: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        left, right = as_keys(self.left), as_keys(self.right)
+        if len(left) != len(right):
+            raise InvalidValueError(
+                f"{len(left)} left keys do not pair with {len(right)} right keys; "
+                "the two columns must have the same length"
+            )
+        object.__setattr__(self, "left", _as_array(self.left))
+        object.__setattr__(self, "right", _as_array(self.right))
+        object.__setattr__(self, "counts", protected(weights("counts", self.counts, len(left))))
+
+    @classmethod
+    def of(cls, sketch: SpaceSaving) -> "KeyPairs":
+        """Read the pairs a sketch holds, by the middle of what it knows of each count."""
+        pairs, estimates, errors = sketch.arrays()
+        if not len(estimates):
+            return cls(np.empty(0, np.int64), np.empty(0, np.int64), estimates)
+        if not isinstance(pairs, Pairs):
+            raise InvalidKeyError(
+                f"the sketch holds keys of kind {sketch.kind}, not pairs; "
+                "update it with pairs, such as (left, right) columns"
+            )
+        return cls(pairs.left, pairs.right, estimates - errors / 2)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def total(self) -> float:
+        """How many tuples the pairs account for."""
+        return float(self.counts.sum())
+
+
+def _as_array(keys: Any) -> NDArray[Any]:
+    """Return the keys as a write-protected array: integers as int64, others as objects."""
+    column = as_keys(keys)
+    array = column.codes.view(np.int64) if column.kind == "int" else column.objects()
+    return protected(array)

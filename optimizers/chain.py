@@ -1,0 +1,82 @@
+"""Several strategies as one."""
+
+from dataclasses import dataclass
+from functools import reduce
+
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError, PlanConflictError, PlanError, UnknownNameError
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.topology import Topology
+
+
+@dataclass(frozen=True, init=False)
+class Chain(Optimizer):
+    """Strategies one after the other, each deciding for the world the earlier ones leave.
+
+    The order is the one you read. A chain of one is that one; chains nest.
+
+    >>> from optimizers import Cluster, Fixed, Plan, Statistics, Topology
+    >>> chain = Chain(Fixed(Plan(parallelism={"count": 8})), Fixed(Plan(batch={"count": 500})))
+    >>> job = Topology.source("words").then("count", key="word")
+    >>> chain.plan(job, Cluster.uniform(4), Statistics(), Plan())
+    Plan(parallelism={'count': 8}, batch={'count': 500})
+
+    Attributes:
+        steps: the strategies, in the order in which they decide.
+    """
+
+    steps: tuple[Optimizer, ...]
+
+    def __init__(self, *steps: Optimizer) -> None:
+        for step in steps:
+            if not isinstance(step, Optimizer):
+                raise InvalidValueError(
+                    f"{step!r} is not an Optimizer; give Chain the strategies themselves, "
+                    "as in Chain(first, second)"
+                )
+        object.__setattr__(self, "steps", steps)
+
+    def __reduce__(self) -> tuple[type["Chain"], tuple[Optimizer, ...]]:
+        return type(self), self.steps
+
+    @property
+    def name(self) -> str:
+        """The names of its steps, in order."""
+        return " + ".join(step.name for step in self.steps)
+
+    @property
+    def observes(self) -> frozenset[Probe]:
+        """All that any of its steps has observed."""
+        return reduce(frozenset.union, (step.observes for step in self.steps), frozenset())
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Let each step decide, given what the earlier ones decided.
+
+        Raises:
+            PlanConflictError: a step decides otherwise what an earlier one has decided.
+            PlanError: a step makes an earlier decision impossible, as when a routing table
+                meets another number of instances; the message names the step.
+        """
+        decided = Plan()
+        for place, step in enumerate(self.steps):
+            decision = step.plan(
+                topology.under(decided),
+                cluster.under(decided),
+                statistics,
+                current.amended(decided),
+            )
+            try:
+                decided = decided | decision
+                decided.check(topology, cluster)
+            except PlanConflictError:
+                raise
+            except (PlanError, UnknownNameError) as error:
+                raise type(error)(
+                    f"step {place + 1} of the chain, {step.name}: {error}; "
+                    "try it in another place of the chain"
+                ) from error
+        return decided

@@ -1,0 +1,149 @@
+"""The machines that a job runs on."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from optimizers.documents import Record, read, write
+from optimizers.errors import InvalidValueError, PlanError, UnknownNameError
+from optimizers.names import check_name
+from sketches.checks import number, whole
+
+if TYPE_CHECKING:
+    from optimizers.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine.
+
+    Attributes:
+        name: how it is called in plans and reports.
+        capacity: how much work it does per second, relative to the others.
+        rack: the machines that share a switch with it share this name.
+    """
+
+    name: str
+    capacity: float = 1.0
+    rack: str = "rack-0"
+
+    def __post_init__(self) -> None:
+        check_name("node", self.name)
+        check_name("rack", self.rack)
+        object.__setattr__(self, "capacity", number("capacity", self.capacity, above=0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields as JSON types."""
+        return {"name": self.name, "capacity": self.capacity, "rack": self.rack}
+
+    @classmethod
+    def from_record(cls, record: Record) -> "Node":
+        """Build it from the record of a document."""
+        return cls(
+            record.take("name", str),
+            record.take("capacity", float, 1.0),
+            record.take("rack", str, "rack-0"),
+        )
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The machines of a job, in the order in which instances are dealt out to them.
+
+    >>> cluster = Cluster.uniform(4, racks=2)
+    >>> [f"{node.name} in {node.rack}" for node in cluster.nodes]
+    ['node-0 in rack-0', 'node-1 in rack-1', 'node-2 in rack-0', 'node-3 in rack-1']
+
+    Attributes:
+        nodes: the machines.
+        draining: names of nodes that are to be emptied and then given back.
+    """
+
+    nodes: tuple[Node, ...]
+    draining: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        nodes = tuple(self.nodes)
+        if not nodes:
+            raise InvalidValueError("a cluster without nodes cannot run a job; give at least one")
+        seen = set()
+        for node in nodes:
+            if not isinstance(node, Node):
+                raise InvalidValueError(f"{node!r} is not a Node; write Node({node!r})")
+            if node.name in seen:
+                raise InvalidValueError(f"two nodes are called {node.name!r}; rename one")
+            seen.add(node.name)
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "draining", tuple(sorted(set(self.draining))))
+        for name in self.draining:
+            self.node(name)
+        if len(self.draining) == len(nodes):
+            raise InvalidValueError(
+                f"all {len(nodes)} nodes are draining; keep at least one to work on"
+            )
+
+    def __reduce__(self) -> tuple[type["Cluster"], tuple[Any, ...]]:
+        return Cluster, (self.nodes, self.draining)
+
+    @classmethod
+    def uniform(cls, count: int, *, racks: int = 1) -> "Cluster":
+        """Return ``count`` equal nodes, dealt out over ``racks`` racks."""
+        racks = whole("racks", racks, at_least=1)
+        return cls(
+            tuple(
+                Node(f"node-{place}", rack=f"rack-{place % racks}")
+                for place in range(whole("count", count, at_least=1))
+            )
+        )
+
+    @property
+    def working(self) -> tuple[Node, ...]:
+        """The nodes that stay: all but those that drain."""
+        return tuple(node for node in self.nodes if node.name not in self.draining)
+
+    def node(self, name: str) -> Node:
+        """Return the node of that name."""
+        if name not in self._by_name:
+            raise UnknownNameError.among("node", name, self._by_name)
+        return self._by_name[name]
+
+    def deal(self, instances: int) -> tuple[str, ...]:
+        """Deal instances out to the working nodes in turn: the default deployment."""
+        names = [node.name for node in self.working]
+        return tuple(names[instance % len(names)] for instance in range(instances))
+
+    def under(self, plan: "Plan") -> "Cluster":
+        """Return the cluster as it is once the plan's nodes are added and draining."""
+        if not plan.add and not plan.drain:
+            return self
+        nodes = list(self.nodes)
+        for node in plan.add:
+            if self._by_name.get(node.name, node) != node:
+                raise PlanError(
+                    f"the plan adds node {node.name!r} with other properties than the one there: "
+                    f"{node!r} and {self.node(node.name)!r}; give the new one a name of its own"
+                )
+            if node.name not in self._by_name:
+                nodes.append(node)
+        return replace(self, nodes=tuple(nodes), draining=(*self.draining, *plan.drain))
+
+    def to_json(self) -> str:
+        """Write the cluster as a JSON document."""
+        body: dict[str, Any] = {"nodes": [node.to_dict() for node in self.nodes]}
+        if self.draining:
+            body["draining"] = list(self.draining)
+        return write("cluster", body)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Cluster":
+        """Read what `to_json` wrote."""
+        return read(text, "cluster", cls._from_record)
+
+    @classmethod
+    def _from_record(cls, record: Record) -> "Cluster":
+        nodes = record.each("nodes", Node.from_record)
+        return cls(tuple(nodes), record.strings("draining"))
+
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}

@@ -1,0 +1,89 @@
+"""What Penstock refuses, as one tree: catch `PenstockError` and you catch all of it.
+
+::
+
+    PenstockError
+    ├── InvalidValueError        a number out of its range, or lists that do not fit
+    ├── InvalidKeyError          a key that cannot be counted or routed
+    ├── EmptySketchError         a question about a stream without a tuple
+    ├── MergeError               two sketches that do not describe one hash
+    ├── CorruptDataError         bytes or JSON that are truncated, damaged or foreign
+    ├── TopologyError            a graph of operators that is not a job
+    ├── UnknownNameError         an operator, edge, node or strategy that nobody declared
+    ├── PlanError                a decision that this topology or cluster cannot carry out
+    │   └── PlanConflictError    two decisions on one thing
+    └── PluginError              a strategy that is registered but cannot be used
+
+The first five come from `sketches.errors`. Each message names the value and the remedy.
+"""
+
+from collections.abc import Iterable
+
+from sketches.errors import (
+    CorruptDataError,
+    EmptySketchError,
+    InvalidKeyError,
+    InvalidValueError,
+    MergeError,
+    PenstockError,
+)
+
+__all__ = [
+    "CorruptDataError",
+    "EmptySketchError",
+    "InvalidKeyError",
+    "InvalidValueError",
+    "MergeError",
+    "PenstockError",
+    "PlanConflictError",
+    "PlanError",
+    "PluginError",
+    "TopologyError",
+    "UnknownNameError",
+]
+
+
+class TopologyError(PenstockError, ValueError):
+    """The operators and edges do not form a directed acyclic graph that could run."""
+
+
+class UnknownNameError(PenstockError, LookupError):
+    """A name was used that the topology, the cluster or the registry does not know."""
+
+    @classmethod
+    def among(cls, kind: str, name: object, known: Iterable[object]) -> "UnknownNameError":
+        """Say which ``kind`` of thing is unknown, and which ones there are."""
+        names = ", ".join(map(repr, known)) or "none"
+        return cls(f"unknown {kind} {name!r}; known: {names}")
+
+
+class PlanError(PenstockError, ValueError):
+    """A plan cannot be carried out on this topology and cluster."""
+
+
+class PlanConflictError(PlanError):
+    """Two plans decide one thing differently.
+
+    Attributes:
+        part: the part of the plan, such as ``"parallelism"``.
+        subject: the operator, edge or node it is about.
+        first: the value in the left plan.
+        second: the value in the right plan.
+    """
+
+    def __init__(self, part: str, subject: object, first: object, second: object) -> None:
+        super().__init__(
+            f"two plans decide the {part} of {subject!r}: {first!r} and {second!r}; "
+            "drop one of the two strategies, or chain them so that only one decides it"
+        )
+        self.part = part
+        self.subject = subject
+        self.first = first
+        self.second = second
+
+    def __reduce__(self) -> tuple[type["PlanConflictError"], tuple[str, object, object, object]]:
+        return type(self), (self.part, self.subject, self.first, self.second)
+
+
+class PluginError(PenstockError):
+    """A registered strategy cannot be loaded, or is not an `Optimizer`."""

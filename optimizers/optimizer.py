@@ -1,0 +1,48 @@
+"""The one interface of all strategies."""
+
+from abc import ABC, abstractmethod
+
+from optimizers.cluster import Cluster
+from optimizers.plan import Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.topology import Topology
+
+
+class Optimizer(ABC):
+    """A strategy: it looks at a job and at what was seen of it, and decides.
+
+    To write one, subclass it, keep its settings in a frozen dataclass, and let the suite in
+    `optimizers.testing` prove that it keeps the contract.
+    """
+
+    @property
+    def name(self) -> str:
+        """How the strategy is called in notes and reports."""
+        return type(self).__name__
+
+    @property
+    def observes(self) -> frozenset[Probe]:
+        """What has to be observed for it; nobody pays for statistics that no strategy reads."""
+        return frozenset()
+
+    @abstractmethod
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Decide what should change.
+
+        It is called at the end of every epoch, from any process, perhaps twice for the same
+        epoch. The answer must follow from the arguments and the strategy's own settings alone:
+        no clock, no random numbers but from a seed among the settings, no Spark, no memory of
+        earlier calls. It must not change its arguments.
+
+        Args:
+            topology: the job as it runs, with the parallelism and groupings now in force.
+            cluster: the machines as they are.
+            statistics: what was seen in the last epoch; parts that were not observed are absent.
+            current: the plan in force.
+
+        Returns:
+            The decisions only: what is not mentioned stays as it is. Where the statistics do
+            not say enough to decide by, that is `Plan()`, perhaps with a note, and no error.
+        """

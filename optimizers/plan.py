@@ -1,0 +1,363 @@
+"""Plans: what optimizers decide, as frozen values that merge, check, travel and can be read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
+from optimizers.cluster import Cluster, Node
+from optimizers.documents import Record, read, write
+from optimizers.errors import (
+    InvalidValueError,
+    PlanConflictError,
+    PlanError,
+    TopologyError,
+    UnknownNameError,
+)
+from optimizers.migration import Migration, migration_between
+from optimizers.names import check_name
+from optimizers.placement import Deployment
+from optimizers.statistics import Statistics
+from optimizers.topology import EdgeName, Operator, Topology, check_grouping
+from sketches.checks import number, whole
+from sketches.values import FrozenMap, named, named_by_pair
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Note:
+    """Why something was decided, or was not.
+
+    Attributes:
+        by: the strategy that says it.
+        about: the operator, edge or node it is about.
+        text: the reason, in words.
+        figures: the numbers behind it, each with its name.
+    """
+
+    by: str
+    about: str
+    text: str
+    figures: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("by", "about", "text"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidValueError(f"note: {name}={getattr(self, name)!r} is not text")
+        given = self.figures.items() if isinstance(self.figures, Mapping) else self.figures
+        figures = tuple((str(name), number(str(name), value)) for name, value in given)
+        object.__setattr__(self, "figures", figures)
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{name} {value:g}" for name, value in self.figures)
+        return f"{self.by} on {self.about}: {self.text}" + (f" ({numbers})" if numbers else "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A set of decisions about a job. What it does not mention stays as it is.
+
+    ``Plan()`` decides nothing. ``a | b`` holds the decisions of both, and refuses two different
+    decisions on one thing:
+
+    >>> wide = Plan(parallelism={"count": 8})
+    >>> wide | Plan(batch={"count": 500})
+    Plan(parallelism={'count': 8}, batch={'count': 500})
+    >>> wide | Plan(parallelism={"count": 4})
+    Traceback (most recent call last):
+    optimizers.errors.PlanConflictError: two plans decide the parallelism of 'count': 8 and 4; ...
+
+    Attributes:
+        parallelism: how many instances an operator has.
+        batch: how many tuples an operator emits at once; of a source, how many it lets in.
+        routing: which instance owns which key of a keyed operator, on all edges into it.
+        placement: where an operator's key groups and instances live.
+        scheduling: how the tuples of one edge are spread, in place of the edge's own grouping.
+        add: nodes to be added to the cluster.
+        drain: names of nodes to be emptied and then given back.
+        notes: why; they take part in no decision.
+    """
+
+    parallelism: Mapping[str, int] = FrozenMap()
+    batch: Mapping[str, int] = FrozenMap()
+    routing: Mapping[str, Grouping] = FrozenMap()
+    placement: Mapping[str, Deployment] = FrozenMap()
+    scheduling: Mapping[EdgeName, Grouping] = FrozenMap()
+    add: tuple[Node, ...] = ()
+    drain: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        for part in ("parallelism", "batch"):
+            numbers = named(part, getattr(self, part), object)
+            counted = {
+                name: whole(f"{part}[{name!r}]", value, at_least=1)
+                for name, value in numbers.items()
+            }
+            object.__setattr__(self, part, FrozenMap(counted))
+        object.__setattr__(self, "routing", named("routing", self.routing, Grouping))
+        object.__setattr__(self, "placement", named("placement", self.placement, Deployment))
+        object.__setattr__(
+            self, "scheduling", named_by_pair("scheduling", self.scheduling, Grouping)
+        )
+        for name, grouping in self.routing.items():
+            if not grouping.needs_key:
+                raise PlanError(
+                    f"routing[{name!r}] is {grouping!r}, which does not choose by key; "
+                    "route by Fields() or a table, or schedule the edge instead"
+                )
+        drained = {check_name("drained node", name) for name in self.drain}
+        for note in self.notes:
+            if not isinstance(note, Note):
+                raise InvalidValueError(f"notes holds {note!r}, which is not a Note")
+        object.__setattr__(self, "add", _sorted_nodes(self.add))
+        object.__setattr__(self, "drain", tuple(sorted(drained)))
+        object.__setattr__(self, "notes", tuple(sorted(set(self.notes))))
+        for node in self.add:
+            if node.name in self.drain:
+                raise PlanError(
+                    f"node {node.name!r} is both added and drained; decide for one of them"
+                )
+
+    def __bool__(self) -> bool:
+        """Whether anything is decided; notes alone decide nothing."""
+        return any(getattr(self, field.name) for field in fields(self) if field.name != "notes")
+
+    def __repr__(self) -> str:
+        parts = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value:
+                shown = dict(value) if isinstance(value, FrozenMap) else value
+                parts.append(f"{field.name}={shown!r}")
+        return f"Plan({', '.join(parts)})"
+
+    def __or__(self, other: "Plan") -> "Plan":
+        """Return the decisions of both plans.
+
+        Neutral element `Plan()`, associative; plans that agree commute, and a plan merged with
+        itself is itself.
+
+        Raises:
+            PlanConflictError: both decide one thing, differently.
+        """
+        if not isinstance(other, Plan):
+            return NotImplemented
+        merged: dict[str, Any] = {
+            part: _merge(part, getattr(self, part), getattr(other, part)) for part in _MAPS
+        }
+        nodes = [{node.name: node for node in plan.add} for plan in (self, other)]
+        for first, second in ((self, other), (other, self)):
+            for node in first.add:
+                if node.name in second.drain:
+                    values = ("add", "drain") if first is self else ("drain", "add")
+                    raise PlanConflictError("presence", node.name, *values)
+        return Plan(
+            **merged,
+            add=tuple(_merge("node", *nodes).values()),
+            drain=(*self.drain, *other.drain),
+            notes=(*self.notes, *other.notes),
+        )
+
+    def amended(self, decision: "Plan") -> "Plan":
+        """Return the plan that is in force once a decision is applied to this one.
+
+        The decision wins wherever both speak. Where it changes an operator's parallelism,
+        routing, scheduling and placement that were made for another number of instances lapse,
+        unless the decision brings its own. Notes are those of the decision.
+        """
+        kept = self._fitting(decision.parallelism)
+        maps: dict[str, Any] = {
+            part: {**getattr(kept, part), **getattr(decision, part)} for part in _MAPS
+        }
+        added = {node.name: node for node in self.add if node.name not in decision.drain}
+        added.update({node.name: node for node in decision.add})
+        drained = (name for name in self.drain if name not in added)
+        return Plan(
+            **maps,
+            add=tuple(added.values()),
+            drain=(*drained, *decision.drain),
+            notes=decision.notes,
+        )
+
+    def check(self, topology: Topology, cluster: Cluster | None = None) -> None:
+        """Refuse a plan that this topology, or this cluster, cannot carry out.
+
+        Raises:
+            UnknownNameError: it names an operator, edge or node that is not there.
+            PlanError: what it decides does not fit the operator or does not fit together.
+        """
+        for part in ("parallelism", "batch", "routing", "placement"):
+            for name in getattr(self, part):
+                _known(part, topology.operator, name)
+        for source, target in self.scheduling:
+            _known("scheduling", topology.edge, source, target)
+        for operator in topology.operators:
+            self._check_operator(operator, topology)
+        if cluster is not None:
+            self._check_nodes(cluster)
+
+    def diff(
+        self,
+        new: "Plan",
+        topology: Topology,
+        cluster: Cluster,
+        statistics: Statistics | None = None,
+    ) -> Migration:
+        """Return what has to move for a job under this plan to be under the new one.
+
+        Args:
+            new: the plan to come, whole (see `amended`), not only what changes.
+            topology: the job as declared.
+            cluster: the machines as they are now.
+            statistics: the sizes of state, where known.
+        """
+        for plan in (self, new):
+            plan.check(topology, cluster)
+        return migration_between(
+            (topology.under(self), cluster.under(self), self.placement),
+            (topology.under(new), cluster.under(new), new.placement),
+            {} if statistics is None else statistics.groups,
+        )
+
+    def to_json(self) -> str:
+        """Write the plan as a JSON document."""
+        body: dict[str, Any] = {
+            "parallelism": dict(self.parallelism),
+            "batch": dict(self.batch),
+            "routing": {name: grouping_to_dict(value) for name, value in self.routing.items()},
+            "placement": {name: value.to_dict() for name, value in self.placement.items()},
+            "scheduling": [
+                {"source": source, "target": target, "grouping": grouping_to_dict(value)}
+                for (source, target), value in self.scheduling.items()
+            ],
+            "add": [node.to_dict() for node in self.add],
+            "drain": list(self.drain),
+            "notes": [
+                {
+                    "by": note.by,
+                    "about": note.about,
+                    "text": note.text,
+                    "figures": [list(figure) for figure in note.figures],
+                }
+                for note in self.notes
+            ],
+        }
+        return write("plan", {name: value for name, value in body.items() if value})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Plan":
+        """Read what `to_json` wrote."""
+        return read(text, "plan", cls._from_record)
+
+    @classmethod
+    def _from_record(cls, record: Record) -> "Plan":
+        scheduling: dict[EdgeName, Grouping] = {}
+        for edge, grouping in record.each("scheduling", _scheduling_entry):
+            if edge in scheduling:
+                raise PlanError(f"edge {edge!r} is scheduled twice; keep one")
+            scheduling[edge] = grouping
+        return cls(
+            parallelism=record.take("parallelism", dict, {}),
+            batch=record.take("batch", dict, {}),
+            routing=record.mapping("routing", lambda value, _: grouping_from_dict(value)),
+            placement=record.mapping("placement", Deployment.from_value),
+            scheduling=scheduling,
+            add=tuple(record.each("add", Node.from_record)),
+            drain=record.strings("drain"),
+            notes=tuple(record.each("notes", _note)),
+        )
+
+    def _fitting(self, parallelism: Mapping[str, int]) -> "Plan":
+        """Return this plan without what was made for other numbers of instances."""
+
+        def fits(name: str, instances: int | None) -> bool:
+            return instances is None or parallelism.get(name, instances) == instances
+
+        return Plan(
+            parallelism=self.parallelism,
+            batch=self.batch,
+            routing={n: g for n, g in self.routing.items() if fits(n, g.instances)},
+            placement={n: d for n, d in self.placement.items() if fits(n, len(d.nodes))},
+            scheduling={e: g for e, g in self.scheduling.items() if fits(e[1], g.instances)},
+        )
+
+    def _check_operator(self, operator: Operator, topology: Topology) -> None:
+        name = operator.name
+        instances = self.parallelism.get(name, operator.parallelism)
+        if operator.keyed and instances > operator.key_groups:
+            raise PlanError(
+                f"parallelism[{name!r}]={instances} is more than the operator's "
+                f"{operator.key_groups} key groups can occupy; plan {operator.key_groups} at most"
+            )
+        if name in self.routing and not operator.keyed:
+            raise PlanError(
+                f"routing[{name!r}]: the operator has no key; schedule the edges into it instead"
+            )
+        if name in self.placement:
+            self.placement[name].check(operator, instances)
+        planned = replace(operator, parallelism=instances)
+        for edge in topology.inputs(name):
+            chosen = self.scheduling.get(edge.name, self.routing.get(name, edge.grouping))
+            if chosen is not None:
+                try:
+                    check_grouping(edge, planned, chosen)
+                except TopologyError as error:
+                    raise PlanError(f"the plan does not fit: {error}") from error
+
+    def _check_nodes(self, cluster: Cluster) -> None:
+        for name in self.drain:
+            _known("drain", cluster.node, name)
+        if len({*self.drain, *cluster.draining}) >= len(cluster.nodes) + len(self.add):
+            raise PlanError(f"draining {list(self.drain)} would leave no node; keep or add one")
+        later = cluster.under(self)
+        for operator, deployment in self.placement.items():
+            for node in deployment.nodes:
+                _known(f"placement[{operator!r}]", later.node, node)
+
+
+_MAPS = ("parallelism", "batch", "routing", "placement", "scheduling")
+
+
+def _merge(part: str, first: Mapping[K, V], second: Mapping[K, V]) -> dict[K, V]:
+    for subject in first:
+        if subject in second and first[subject] != second[subject]:
+            raise PlanConflictError(part, subject, first[subject], second[subject])
+    return {**first, **second}
+
+
+def _sorted_nodes(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    by_name: dict[str, Node] = {}
+    for node in nodes:
+        if not isinstance(node, Node):
+            raise InvalidValueError(f"add holds {node!r}, which is not a Node")
+        if by_name.setdefault(node.name, node) != node:
+            raise InvalidValueError(f"two nodes to add are called {node.name!r}; rename one")
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def _known(part: str, lookup: Callable[..., object], *name: str) -> None:
+    try:
+        lookup(*name)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{part}: {error}") from error
+
+
+def _scheduling_entry(record: Record) -> tuple[EdgeName, Grouping]:
+    edge = record.take("source", str), record.take("target", str)
+    return edge, grouping_from_dict(record.take("grouping", dict))
+
+
+def _note(record: Record) -> Note:
+    figures = record.take("figures", list, [])
+    for figure in figures:
+        if not isinstance(figure, list) or len(figure) != 2 or not isinstance(figure[0], str):
+            raise InvalidValueError(f"figure {figure!r} is not a name with a number")
+    return Note(
+        record.take("by", str),
+        record.take("about", str),
+        record.take("text", str),
+        tuple((name, value) for name, value in figures),
+    )

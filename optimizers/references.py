@@ -1,0 +1,50 @@
+"""Functions by their place: ``"package.module:name"``, as a document can hold them."""
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from optimizers.errors import TopologyError
+
+_REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def reference_to(function: Callable[..., Any] | str) -> str:
+    """Return the place of a function that can be found there again.
+
+    >>> import math
+    >>> reference_to(math.sqrt)
+    'math:sqrt'
+    """
+    if isinstance(function, str):
+        if not _REFERENCE.fullmatch(function):
+            raise TopologyError(
+                f"{function!r} is not the place of a function; write 'package.module:name'"
+            )
+        return function
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None)
+    reference = f"{module}:{name}"
+    if module == "__main__" or not _REFERENCE.fullmatch(reference):
+        raise TopologyError(
+            f"{function!r} has no place to be found at again; "
+            "define it at the top level of a module that can be imported"
+        )
+    if function_at(reference) is not function:
+        raise TopologyError(f"{function!r} is not what stands at {reference!r}; give that one")
+    return reference
+
+
+def function_at(reference: str) -> Callable[..., Any]:
+    """Import the function that stands at this place."""
+    module, _, path = reference_to(reference).partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError) as error:
+        raise TopologyError(f"no function can be imported from {reference!r}: {error}") from error
+    if not callable(found):
+        raise TopologyError(f"{reference!r} is a {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,222 @@
+"""What was seen of a job during one epoch: the facts that strategies decide by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.key_pairs import KeyPairs
+from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.topology import EdgeName, Topology
+from sketches.checks import number, weights, whole
+from sketches.cost_sketch import CostSketch
+from sketches.values import ArrayValue, FrozenMap, named, named_by_pair, protected
+
+
+class Probe(StrEnum):
+    """What the execution can be asked to observe; each has its price, so each is asked for."""
+
+    OPERATORS = "operators"
+    """Tuples, busy time and state of each operator, tuples and bytes of each edge."""
+    PAIRS = "pairs"
+    """How often a key of one keyed operator is followed by which key of the next."""
+    COSTS = "costs"
+    """What tuples cost to process, by the value of an attribute, at each instance."""
+    GROUPS = "groups"
+    """Load, state and traffic of each key group."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStatistics:
+    """One operator during an epoch, over all of its instances.
+
+    Attributes:
+        tuples: how many tuples it received (a source: how many it let in).
+        seconds: how long its instances were busy with them, in CPU seconds together.
+        state_bytes: how much state it holds at the end.
+        hottest_key: the share of its tuples that had the most frequent key, from 0 to 1; None
+            where that was not observed.
+    """
+
+    tuples: float = 0.0
+    seconds: float = 0.0
+    state_bytes: float = 0.0
+    hottest_key: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tuples", "seconds", "state_bytes"):
+            object.__setattr__(self, name, _amount(name, getattr(self, name)))
+        if self.hottest_key is not None:
+            share = _amount("hottest_key", self.hottest_key, at_most=1.0)
+            object.__setattr__(self, "hottest_key", share)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeStatistics:
+    """One edge during an epoch.
+
+    Attributes:
+        tuples: how many tuples it carried.
+        bytes: how large they were together.
+        local: how many of the tuples stayed on their node.
+    """
+
+    tuples: float = 0.0
+    bytes: float = 0.0
+    local: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("tuples", "bytes"):
+            object.__setattr__(self, name, _amount(name, getattr(self, name)))
+        object.__setattr__(self, "local", _amount("local", self.local, at_most=self.tuples))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupStatistics(ArrayValue):
+    """The key groups of one operator during an epoch; element ``g`` is about group ``g``.
+
+    Attributes:
+        cpu: the load each puts on its node's processor, as a share of one node of capacity 1.
+        memory: likewise on its memory.
+        network: likewise on its network.
+        state_bytes: how much state each holds.
+    """
+
+    cpu: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    network: NDArray[np.float64]
+    state_bytes: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        length = len(np.atleast_1d(self.cpu))
+        for field in fields(self):
+            amounts = weights(field.name, getattr(self, field.name), length)
+            object.__setattr__(self, field.name, protected(amounts))
+
+    def __len__(self) -> int:
+        return len(self.cpu)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTraffic(ArrayValue):
+    """The tuples between key groups of two operators; row ``i`` is one pair of groups.
+
+    Attributes:
+        sources: the groups that sent.
+        targets: the groups that received.
+        tuples: how many tuples went from the one to the other.
+    """
+
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    tuples: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        length = len(np.atleast_1d(self.sources))
+        for name in ("sources", "targets"):
+            object.__setattr__(
+                self, name, protected(_group_numbers(name, getattr(self, name), length))
+            )
+        object.__setattr__(self, "tuples", protected(weights("tuples", self.tuples, length)))
+
+    def __len__(self) -> int:
+        return len(self.tuples)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A snapshot of one epoch. Whatever was not observed is absent, never zero.
+
+    Attributes:
+        epoch: which epoch it is about, counted from 0.
+        seconds: how long the epoch lasted; 0 where that is not known.
+        operators: load of each operator.
+        edges: traffic of each edge, by (source, target).
+        pairs: key pairs of each two consecutive keyed operators, by their names; operators
+            without a key in between are passed through.
+        costs: of each operator, the cost sketches of its instances in order.
+        groups: key groups of each keyed operator.
+        traffic: traffic between the key groups of two consecutive keyed operators.
+    """
+
+    epoch: int = 0
+    seconds: float = 0.0
+    operators: Mapping[str, OperatorStatistics] = FrozenMap()
+    edges: Mapping[EdgeName, EdgeStatistics] = FrozenMap()
+    pairs: Mapping[EdgeName, KeyPairs] = FrozenMap()
+    costs: Mapping[str, tuple[CostSketch, ...]] = FrozenMap()
+    groups: Mapping[str, GroupStatistics] = FrozenMap()
+    traffic: Mapping[EdgeName, GroupTraffic] = FrozenMap()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epoch", whole("epoch", self.epoch, at_least=0))
+        object.__setattr__(self, "seconds", _amount("seconds", self.seconds))
+        costs = {
+            name: _sketches(name, given)
+            for name, given in named("costs", self.costs, object).items()
+        }
+        object.__setattr__(self, "costs", FrozenMap(costs))
+        for part, wanted in _BY_OPERATOR.items():
+            object.__setattr__(self, part, named(part, getattr(self, part), wanted))
+        for part, wanted in _BY_EDGE.items():
+            object.__setattr__(self, part, named_by_pair(part, getattr(self, part), wanted))
+
+    def __bool__(self) -> bool:
+        """Whether anything at all was observed."""
+        return any(getattr(self, part) for part in ("costs", *_BY_OPERATOR, *_BY_EDGE))
+
+    def check(self, topology: Topology) -> None:
+        """Refuse statistics that speak of what the topology does not have.
+
+        Raises:
+            UnknownNameError: an operator or edge is not in the topology.
+            InvalidValueError: an operator has another number of key groups.
+        """
+        for name in (*self.operators, *self.costs, *self.groups):
+            topology.operator(name)
+        for source, target in self.edges:
+            topology.edge(source, target)
+        for hop in (*self.pairs, *self.traffic):
+            if hop not in topology.keyed_hops:
+                raise UnknownNameError.among(
+                    "hop between keyed operators", hop, topology.keyed_hops
+                )
+        for name, groups in self.groups.items():
+            expected = topology.operator(name).key_groups
+            if len(groups) != expected:
+                raise InvalidValueError(
+                    f"groups[{name!r}] has {len(groups)} key groups and operator {name!r} has "
+                    f"{expected}; observe the topology that runs"
+                )
+
+
+_BY_OPERATOR: dict[str, type] = {"operators": OperatorStatistics, "groups": GroupStatistics}
+_BY_EDGE: dict[str, type] = {"edges": EdgeStatistics, "pairs": KeyPairs, "traffic": GroupTraffic}
+
+
+def _amount(name: str, value: object, *, at_most: float = np.inf) -> float:
+    amount = number(name, value)
+    if not 0 <= amount <= at_most:
+        raise InvalidValueError(f"{name}={value!r} is out of range; it must be in [0, {at_most}]")
+    return amount
+
+
+def _sketches(name: str, given: object) -> tuple[CostSketch, ...]:
+    if not isinstance(given, tuple | list):
+        raise InvalidValueError(f"costs[{name!r}] is {given!r}; give one CostSketch an instance")
+    for sketch in given:
+        if not isinstance(sketch, CostSketch):
+            raise InvalidValueError(f"costs[{name!r}] holds {sketch!r}, not a CostSketch")
+    return tuple(given)
+
+
+def _group_numbers(name: str, values: Any, length: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.shape != (length,):
+        raise InvalidValueError(f"{name} of shape {array.shape} do not fit {length} rows")
+    if length and (array.dtype.kind not in "iu" or array.min() < 0):
+        raise InvalidValueError(f"{name} are not key groups; give integers from 0 on")
+    return array.astype(np.int64)

@@ -1,0 +1,123 @@
+"""Values: objects that never change after they are made, also when they hold maps or arrays."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.errors import InvalidValueError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenMap(Mapping[K, V], Generic[K, V]):
+    """A mapping that cannot change, so that a value may hold it, hash it and send it.
+
+    It equals any mapping of the same items, and iterates in sorted order of its keys: two equal
+    maps read, print and serialise alike, whatever order they were written in.
+
+    >>> FrozenMap({"b": 2, "a": 1})
+    FrozenMap({'a': 1, 'b': 2})
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[K, V] | None = None) -> None:
+        given: Any = {} if items is None else items
+        self._items: dict[K, V] = {key: given[key] for key in sorted(given)}
+
+    def __getitem__(self, key: K) -> V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self._items == dict(other)
+
+    def __hash__(self) -> int:
+        # A hash of names is not the same in every process; nothing is routed or ordered by it.
+        return hash(frozenset(self._items.items()))
+
+    def __repr__(self) -> str:
+        return f"FrozenMap({self._items!r})"
+
+    def __reduce__(self) -> tuple[type["FrozenMap[K, V]"], tuple[dict[K, V]]]:
+        return FrozenMap, (self._items,)
+
+
+class ArrayValue:
+    """Base of frozen dataclasses (``eq=False``) that hold arrays.
+
+    They are compared by content, are not hashable, and pass through their own constructor when
+    unpickled or copied, so that arrays stay checked and write-protected on the other side too.
+    """
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(
+            _same(getattr(self, field.name), getattr(other, field.name))
+            for field in fields(self)  # type: ignore[arg-type]
+        )
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
+def protected(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy that nobody can write to."""
+    array = np.array(array)
+    array.setflags(write=False)
+    return array
+
+
+def _same(first: object, second: object) -> bool:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return first.dtype == second.dtype and np.array_equal(first, second)
+    return type(first) is type(second) and first == second
+
+
+def named(where: str, values: object, wanted: type[V]) -> FrozenMap[str, V]:
+    """Return a map from names to values of one type, or say which entry is not."""
+    checked = _mapping(where, values)
+    for name, value in checked.items():
+        if not isinstance(name, str):
+            raise InvalidValueError(f"{where}: {name!r} is not a name; name it by a string")
+        _require(f"{where}[{name!r}]", value, wanted)
+    return FrozenMap(checked)
+
+
+def named_by_pair(where: str, values: object, wanted: type[V]) -> FrozenMap[tuple[str, str], V]:
+    """Return a map from pairs of names to values of one type, or say which entry is not."""
+    checked = _mapping(where, values)
+    for pair, value in checked.items():
+        if not (
+            isinstance(pair, tuple)
+            and len(pair) == 2
+            and all(isinstance(name, str) for name in pair)
+        ):
+            raise InvalidValueError(f"{where}: {pair!r} is no edge; write ('source', 'target')")
+        _require(f"{where}[{pair!r}]", value, wanted)
+    return FrozenMap(checked)
+
+
+def _mapping(where: str, values: object) -> Mapping[Any, Any]:
+    if not isinstance(values, Mapping):
+        raise InvalidValueError(f"{where}={values!r} is not a mapping; write {{name: value}}")
+    return values
+
+
+def _require(where: str, value: object, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise InvalidValueError(f"{where} is {value!r}, where a {wanted.__name__} belongs")
