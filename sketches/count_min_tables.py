@@ -57,10 +57,7 @@ class PlainTable:
 
     def add(self, keys: KeyColumn, weights: NDArray[np.float64] | None) -> None:
         """Count each key by its weight, by one if there are no weights."""
-        for span, columns in self._hashes.columns(keys.codes):
-            amounts = 1.0 if weights is None else weights[span]
-            for row, places in zip(self._cells, columns, strict=True):
-                np.add.at(row, places, amounts)
+        self._hashes.scatter(keys.codes, (self._cells, 1.0 if weights is None else weights))
 
     def add_one(self, key: int | str, weight: float) -> None:
         """Count a single key."""

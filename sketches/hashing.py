@@ -119,6 +119,19 @@ class RowHashes:
             rows >>= _HALF_BITS
             yield span, rows.view(np.int64)
 
+    def scatter(self, codes: Codes, *targets: tuple[Cells, float | NDArray[np.float64]]) -> None:
+        """Add to the cells of each key.
+
+        Args:
+            codes: the keys.
+            targets: each a matrix, and what to add: one amount for all keys or one for each.
+        """
+        for span, columns in self.columns(codes):
+            for cells, amounts in targets:
+                part = amounts if isinstance(amounts, float) else amounts[span]
+                for row, places in zip(cells, columns, strict=True):
+                    np.add.at(row, places, part)
+
     def least(self, cells: Cells, codes: Codes) -> NDArray[np.float64]:
         """Return for each key the least of its cells, one in each row of ``cells``."""
         least = np.empty(len(codes))
