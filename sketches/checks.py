@@ -48,7 +48,10 @@ def weights(name: str, values: Any, length: int) -> NDArray[np.float64]:
         values: one number for each key; anything numpy reads as a numeric array.
         length: how many keys there are.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise InvalidValueError(f"{name} are not a column; give one number for each key") from None
     if array.dtype.kind not in "iuf":
         if array.size == 0 and length == 0:
             return np.empty(0)
@@ -59,12 +62,13 @@ def weights(name: str, values: Any, length: int) -> NDArray[np.float64]:
         raise InvalidValueError(
             f"{name} of shape {array.shape} do not fit {length} keys; give one number for each key"
         )
-    array = array.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # a long double can be beyond all doubles; refused below
+        array = array.astype(np.float64, copy=False)
     # One pass for the common case: NaN fails both comparisons, so it is caught as well.
     if length and not (array.min() >= 0 and array.max() < np.inf):
         place = int(np.flatnonzero(~((array >= 0) & (array < np.inf)))[0])
         raise InvalidValueError(
-            f"{name}[{place}]={array[place]!r} cannot be counted; "
+            f"{name}[{place}]={float(array[place])!r} cannot be counted; "
             "each must be finite and not negative (drop or clip such tuples first)"
         )
     return array

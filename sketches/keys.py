@@ -13,157 +13,49 @@ are what gets hashed, sorted and stored:
 Arrow arrays are read through their own methods and buffers; this module does not import pyarrow.
 """
 
-import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.errors import InvalidKeyError, InvalidValueError
+from sketches.fingerprints import Codes, fingerprints, mix, pair_codes
+from sketches.key_columns import (
+    BYTES,
+    TEXT,
+    Indices,
+    IntegerKeys,
+    KeyColumn,
+    PairKeys,
+    Pairs,
+    StringKeys,
+)
 
-Codes: TypeAlias = NDArray[np.uint64]
-Indices: TypeAlias = NDArray[np.intp]
-
-_INTEGER = "int"
-_TEXT = "str"
-_BYTES = "bytes"
-
-# Odd constants of the splitmix64 generator and its finaliser (Steele, Lea, Flood 2014).
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_SEEDS = {_TEXT: np.uint64(0x5D589B6A2F3C7E11), _BYTES: np.uint64(0xA3B195354A39B70D)}
-
-# Longer texts are rare as keys; word by word over whole arrays would pay for the longest of them.
-_LONGEST_VECTORISED = 256
-_WORD = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """Two columns of keys of the same length: row ``i`` is the pair ``(left[i], right[i])``."""
-
-    left: Any
-    right: Any
-
-
-class KeyColumn(ABC):
-    """Keys of one kind with their codes. Immutable: it shares no memory the caller can write."""
-
-    __slots__ = ("codes", "kind")
-
-    codes: Codes
-    kind: str
-
-    def __len__(self) -> int:
-        """How many keys there are."""
-        return len(self.codes)
-
-    @abstractmethod
-    def take(self, indices: Indices | slice) -> "KeyColumn":
-        """Return the keys at these places."""
-
-    @abstractmethod
-    def objects(self) -> NDArray[np.object_]:
-        """Return the keys as Python objects: ``int``, ``str``, ``bytes`` or a tuple of two."""
+__all__ = [
+    "Codes",
+    "Indices",
+    "IntegerKeys",
+    "KeyColumn",
+    "PairKeys",
+    "Pairs",
+    "StringKeys",
+    "as_keys",
+    "fingerprints",
+    "mix",
+    "pair_codes",
+]
 
 
-class IntegerKeys(KeyColumn):
-    """Integers that fit 64 bits with a sign."""
-
-    __slots__ = ()
-
-    def __init__(self, codes: Codes) -> None:
-        self.kind = _INTEGER
-        self.codes = codes
-
-    @property
-    def values(self) -> NDArray[np.int64]:
-        """The integers themselves."""
-        return self.codes.view(np.int64)
-
-    def take(self, indices: Indices | slice) -> "IntegerKeys":
-        """Return the keys at these places."""
-        return IntegerKeys(self.codes[indices])
-
-    def objects(self) -> NDArray[np.object_]:
-        """Return the keys as Python objects."""
-        return self.values.astype(object)
-
-
-class StringKeys(KeyColumn):
-    """Text or bytes, as places in one buffer of bytes."""
-
-    __slots__ = ("_data", "_lengths", "_starts")
-
-    def __init__(
-        self,
-        kind: str,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        codes: Codes | None = None,
-    ) -> None:
-        self.kind = kind
-        self._data = data
-        self._starts = starts
-        self._lengths = lengths
-        self.codes = fingerprints(kind, data, starts, lengths) if codes is None else codes
-
-    def take(self, indices: Indices | slice) -> "StringKeys":
-        """Return the keys at these places."""
-        return StringKeys(
-            self.kind,
-            self._data,
-            self._starts[indices],
-            self._lengths[indices],
-            self.codes[indices],
-        )
-
-    def objects(self) -> NDArray[np.object_]:
-        """Return the keys as Python objects."""
-        keys = np.empty(len(self), dtype=object)
-        data = np.ascontiguousarray(self._data).data
-        spans = zip(self._starts.tolist(), self._lengths.tolist(), strict=True)
-        if self.kind == _TEXT:
-            keys[:] = [str(data[start : start + length], "utf-8") for start, length in spans]
-        else:
-            keys[:] = [bytes(data[start : start + length]) for start, length in spans]
-        return keys
-
-
-class PairKeys(KeyColumn):
-    """Pairs of keys, each side of its own kind."""
-
-    __slots__ = ("left", "right")
-
-    def __init__(self, left: KeyColumn, right: KeyColumn, codes: Codes | None = None) -> None:
-        self.kind = f"({left.kind}, {right.kind})"
-        self.left = left
-        self.right = right
-        self.codes = pair_codes(left.codes, right.codes) if codes is None else codes
-
-    def take(self, indices: Indices | slice) -> "PairKeys":
-        """Return the keys at these places."""
-        return PairKeys(self.left.take(indices), self.right.take(indices), self.codes[indices])
-
-    def objects(self) -> NDArray[np.object_]:
-        """Return the keys as Python objects."""
-        keys = np.empty(len(self), dtype=object)
-        keys[:] = list(zip(self.left.objects(), self.right.objects(), strict=True))
-        return keys
-
-
-def as_keys(keys: Any) -> KeyColumn:
+def as_keys(keys: Any, *, copy: bool = True) -> KeyColumn:
     """Read keys out of whatever holds them.
 
     Args:
         keys: integers, texts, byte strings or pairs of those, all of one kind, as a numpy array,
             an Arrow array or chunked array, or a plain sequence. Pairs are `Pairs`, a sequence of
             2-tuples (a row each), a tuple of two columns, or an integer array of shape (n, 2).
+        copy: whether the column must own its memory. Without, it may look into the caller's
+            array, and is good until the caller writes there.
 
     Raises:
         InvalidKeyError: a key is missing, of another type than these, or not of the type of the
@@ -172,78 +64,30 @@ def as_keys(keys: Any) -> KeyColumn:
     if isinstance(keys, KeyColumn):
         return keys
     if isinstance(keys, Pairs):
-        return _pair(keys.left, keys.right)
+        return _pair(keys.left, keys.right, copy=copy)
     if isinstance(keys, str | bytes | int | np.generic):
         raise InvalidKeyError(f"{keys!r} is one key, not a sequence of keys; write [{keys!r}]")
     if _is_arrow(keys):
         return _from_arrow(keys)
     if isinstance(keys, tuple) and len(keys) == 2 and all(map(_is_column, keys)):
-        return _pair(*keys)
-    if isinstance(keys, Sequence):
+        return _pair(*keys, copy=copy)
+    if isinstance(keys, Sequence) and not isinstance(keys, bytearray | memoryview):
         return _from_objects(keys)
     if isinstance(keys, np.ndarray) or hasattr(keys, "__array__"):
-        return _from_numpy(np.asarray(keys))
+        if np.ma.is_masked(keys):
+            raise InvalidKeyError(
+                f"{keys.mask.sum()} keys are masked; "
+                "filter missing keys out, or fill them with a key of their own"
+            )
+        return _from_numpy(np.asarray(keys), copy=copy)
     raise InvalidKeyError(
         f"keys of type {type(keys).__name__} cannot be read; "
         "give a numpy array, an Arrow array or a sequence"
     )
 
 
-def mix(codes: Codes) -> Codes:
-    """Scatter codes over all 64 bits; a bijection, so distinct codes stay distinct."""
-    codes = (codes ^ (codes >> np.uint64(30))) * _MIX_1
-    codes = (codes ^ (codes >> np.uint64(27))) * _MIX_2
-    return codes ^ (codes >> np.uint64(31))
-
-
-def pair_codes(left: Codes, right: Codes) -> Codes:
-    """Return one code for each pair: with either side fixed, a bijection of the other."""
-    return mix(mix(left + _GOLDEN) + right * _MIX_2)
-
-
-def fingerprints(
-    kind: str, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> Codes:
-    """Return the 64-bit fingerprint of each ``data[start : start + length]``.
-
-    Strings are read eight bytes at a time, all of them at once; those that have ended drop out.
-    Up to eight bytes and one length, different strings always have different fingerprints.
-    """
-    seed = _SEEDS[kind]
-    codes = seed + lengths.astype(np.uint64) * _GOLDEN
-    if not len(lengths):
-        return codes
-    longest = int(lengths.max())
-    active = np.flatnonzero((lengths > 0) & (lengths <= _LONGEST_VECTORISED))
-    if len(active):
-        words = _unaligned_words(data)
-        for offset in range(0, min(longest, _LONGEST_VECTORISED), _WORD):
-            if offset:
-                active = active[lengths[active] > offset]
-                if not len(active):
-                    break
-            rest = np.minimum(lengths[active] - offset, _WORD).astype(np.uint64)
-            word = words[starts[active] + offset]
-            word &= np.uint64(0xFFFFFFFFFFFFFFFF) >> ((np.uint64(_WORD) - rest) << np.uint64(3))
-            word ^= codes[active]
-            word *= _MIX_1
-            codes[active] = word ^ (word >> np.uint64(32))
-    for place in np.flatnonzero(lengths > _LONGEST_VECTORISED).tolist():
-        text = data[starts[place] : starts[place] + lengths[place]].tobytes()
-        digest = hashlib.blake2b(text, digest_size=_WORD, salt=int(seed).to_bytes(16, "little"))
-        codes[place] = int.from_bytes(digest.digest(), "little")
-    return mix(codes)
-
-
-def _unaligned_words(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return a view: element ``i`` is the eight bytes from ``data[i]`` on, zeros after the end."""
-    padded = np.zeros(len(data) + _WORD, dtype=np.uint8)
-    padded[: len(data)] = data
-    return np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
-
-
-def _pair(left: Any, right: Any) -> PairKeys:
-    first, second = as_keys(left), as_keys(right)
+def _pair(left: Any, right: Any, *, copy: bool = True) -> PairKeys:
+    first, second = as_keys(left, copy=copy), as_keys(right, copy=copy)
     for side in (first, second):
         if isinstance(side, PairKeys):
             raise InvalidKeyError(f"a pair of {side.kind} is too deep; pair plain keys only")
@@ -263,28 +107,28 @@ def _is_arrow(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pyarrow"
 
 
-def _from_numpy(array: NDArray[Any]) -> KeyColumn:
+def _from_numpy(array: NDArray[Any], *, copy: bool) -> KeyColumn:
     if array.ndim == 2 and array.shape[1] == 2:
-        return _pair(array[:, 0], array[:, 1])
+        return _pair(array[:, 0], array[:, 1], copy=copy)
     if array.ndim != 1:
         raise InvalidKeyError(
             f"keys of shape {array.shape} are not a column; give one dimension, or (n, 2) for pairs"
         )
     match array.dtype.kind:
         case "i":
-            return IntegerKeys(array.astype(np.int64).view(np.uint64))
+            return IntegerKeys(array.astype(np.int64, copy=copy).view(np.uint64))
         case "u":
             if array.size and array.max() > np.iinfo(np.int64).max:
                 place = int(array.argmax())
                 raise _too_wide(array[place], place)
-            return IntegerKeys(array.astype(np.uint64))
+            return IntegerKeys(array.astype(np.uint64, copy=copy))
         case "S":
-            return _from_fixed_width(_BYTES, array, np.ascontiguousarray(array).view(np.uint8))
+            return _from_fixed_width(BYTES, array, np.ascontiguousarray(array).view(np.uint8))
         case "U":
             native = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="))
             points = native.view(np.uint32)
             if points.size == 0 or points.max() < 128:
-                return _from_fixed_width(_TEXT, array, points.astype(np.uint8))
+                return _from_fixed_width(TEXT, array, points.astype(np.uint8))
             return _from_objects(array.tolist())
         case "O" | "T":
             return _from_objects(array.tolist())
@@ -312,14 +156,14 @@ def _from_objects(keys: Sequence[Any]) -> KeyColumn:
     if isinstance(first, str):
         _require(keys, str)
         try:
-            return _from_encoded(_TEXT, list(map(str.encode, keys)))
+            return _from_encoded(TEXT, list(map(str.encode, keys)))
         except UnicodeEncodeError as error:
             raise InvalidKeyError(
                 f"text key {error.object!r} has no UTF-8 form; replace its lone surrogates first"
             ) from None
     if isinstance(first, bytes):
         _require(keys, bytes)
-        return _from_encoded(_BYTES, keys)
+        return _from_encoded(BYTES, keys)
     if isinstance(first, tuple):
         for place, key in enumerate(keys):
             if not isinstance(key, tuple) or len(key) != 2:
@@ -386,13 +230,15 @@ def _from_arrow(keys: Any) -> KeyColumn:
         )
     kind = str(keys.type)
     if kind.startswith("dictionary"):
+        if keys.dictionary.null_count:  # a missing key can hide among the words as well
+            return _from_arrow(keys.dictionary_decode())
         return _from_arrow(keys.dictionary).take(keys.indices.to_numpy(zero_copy_only=False))
     if kind.startswith(("int", "uint")):
-        return _from_numpy(keys.to_numpy(zero_copy_only=False))
+        return _from_numpy(keys.to_numpy(zero_copy_only=False), copy=False)
     if kind in {"string", "large_string", "string_view"}:
-        return _from_arrow_strings(_TEXT, keys.cast("large_string"))
+        return _from_arrow_strings(TEXT, keys.cast("large_string"))
     if kind in {"binary", "large_binary", "binary_view"} or kind.startswith("fixed_size_binary"):
-        return _from_arrow_strings(_BYTES, keys.cast("large_binary"))
+        return _from_arrow_strings(BYTES, keys.cast("large_binary"))
     raise InvalidKeyError(
         f"Arrow keys of type {kind} cannot be counted; cast them to int64, string or binary"
     )

@@ -60,7 +60,12 @@ def unpack(
     Raises:
         CorruptDataError: the bytes are not a whole, undamaged frame of that type and version.
     """
-    data = bytes(data)
+    try:
+        data = bytes(memoryview(data))  # bytes(5) would be five zeros
+    except TypeError:
+        raise CorruptDataError(
+            f"a {type(data).__name__} holds no {type_name}; pass what {type_name}.to_bytes() returned"
+        ) from None
     if len(data) < _PREFIX.size + _CHECKSUM.size:
         raise CorruptDataError(
             f"{len(data)} bytes are too few for a {type_name}; they were truncated"
@@ -81,7 +86,23 @@ def unpack(
             f"the checksum of {len(data)} bytes does not hold; they are damaged or truncated"
         )
     end = _PREFIX.size + header_length
-    header = json.loads(body[_PREFIX.size : end])
+    if end > len(body):
+        raise CorruptDataError(f"a header of {header_length} bytes is longer than what there is")
+    header = _header(body[_PREFIX.size : end], type_name, version)
+    return header["fields"], _arrays(header["arrays"], body[end:])
+
+
+def _header(raw: bytes, type_name: str, version: int) -> dict[str, Any]:
+    """Read the header; a checksum tells damage, not that Penstock wrote it."""
+    try:
+        header = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise CorruptDataError(f"the header of {len(raw)} bytes is not JSON") from None
+    wanted = {"type": str, "version": int, "fields": dict, "arrays": list}
+    if not isinstance(header, dict) or any(
+        not isinstance(header.get(name), kind) for name, kind in wanted.items()
+    ):
+        raise CorruptDataError(f"the header has not the fields {', '.join(wanted)}")
     if header["type"] != type_name:
         raise CorruptDataError(
             f"the bytes hold a {header['type']}, not a {type_name}; "
@@ -92,12 +113,28 @@ def unpack(
             f"{type_name} version {header['version']} is not {version}; "
             "read it with the version of Penstock that wrote it"
         )
+    return header
+
+
+def _arrays(entries: list[Any], raw: bytes) -> dict[str, NDArray[Any]]:
+    """Cut the bytes into the arrays that the header lists; nothing may be missing or left over."""
     arrays: dict[str, NDArray[Any]] = {}
-    for name, dtype, length in header["arrays"]:
-        if dtype not in _DTYPES:
-            raise CorruptDataError(f"array {name!r} is of unknown type {dtype!r}")
-        size = length * np.dtype(dtype).itemsize
-        raw = np.frombuffer(body[end : end + size], dtype=dtype)
-        arrays[name] = raw.astype(raw.dtype.newbyteorder("="))
-        end += size
-    return header["fields"], arrays
+    end = 0
+    for entry in entries:
+        match entry:
+            case [str(name), str(dtype), int(length)] if dtype in _DTYPES and length >= 0:
+                start, end = end, end + length * np.dtype(dtype).itemsize
+            case _:
+                raise CorruptDataError(f"{entry!r} does not describe an array")
+        if end > len(raw):
+            raise CorruptDataError(
+                f"array {name!r} would end at byte {end} of {len(raw)}; the lengths do not fit"
+            )
+        array = np.frombuffer(raw[start:end], dtype=dtype)
+        arrays[name] = array.astype(array.dtype.newbyteorder("="))
+    if end != len(raw) or len(arrays) != len(entries):
+        raise CorruptDataError(
+            f"{len(entries)} arrays of {end} bytes do not fit the {len(raw)} bytes that follow "
+            "the header"
+        )
+    return arrays
