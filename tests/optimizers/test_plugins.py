@@ -1,0 +1,165 @@
+"""A real package of somebody else's: built, installed beside us, found, tested, composed."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from optimizers import Hash, PluginError, UnknownNameError, plugins
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "calmer-streams"
+version = "1.0"
+
+[project.entry-points."penstock.optimizers"]
+calmer = "calmer_streams:Calmer"
+"""
+
+STRATEGY = '''
+from dataclasses import dataclass, field
+
+from optimizers import Note, Optimizer, Plan, Probe
+
+
+@dataclass(frozen=True)
+class Calmer(Optimizer):
+    """Gives every operator enough instances to be busy for no more than a share of the time."""
+
+    busy: float = 0.5
+
+    @property
+    def observes(self):
+        return frozenset({Probe.OPERATORS})
+
+    def plan(self, topology, cluster, statistics, current):
+        if not statistics.seconds:
+            return Plan()
+        wanted = {}
+        for name, seen in statistics.operators.items():
+            needed = int(seen.seconds / statistics.seconds / self.busy) + 1
+            wanted[name] = min(needed, topology.operator(name).key_groups)
+        return Plan(parallelism=wanted)
+'''
+
+TEST = """
+from calmer_streams import Calmer
+from optimizers.testing import OptimizerContract
+
+
+class TestCalmer(OptimizerContract):
+    optimizer = Calmer(busy=0.25)
+"""
+
+COMPOSED = """
+from optimizers import Chain, Cluster, Fixed, OperatorStatistics, Plan, Statistics, Topology
+from optimizers import plugins
+
+strategy = plugins.create("calmer", busy=0.25)
+job = Topology.source("words").then("count", key="word")
+seen = Statistics(seconds=10, operators={"count": OperatorStatistics(tuples=1000, seconds=9)})
+chain = Chain(strategy, Fixed(Plan(batch={"words": 64})))
+print(sorted(plugins.registered()), chain.name, chain.plan(job, Cluster.uniform(2), seen, Plan()))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build a package of somebody else's and install it into a folder of its own."""
+    source = tmp_path_factory.mktemp("calmer-streams")
+    (source / "pyproject.toml").write_text(PYPROJECT)
+    (source / "calmer_streams").mkdir()
+    (source / "calmer_streams" / "__init__.py").write_text(STRATEGY)
+    target = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run(
+        [*pip, "--no-build-isolation", "--target", target, source],
+        check=True,
+        capture_output=True,
+    )
+    return target
+
+
+def python(site, *arguments, cwd):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(site)},
+    )
+
+
+def test_a_third_party_strategy_is_found_and_composed_in_a_chain(site, tmp_path):
+    ran = python(site, "-c", COMPOSED, cwd=tmp_path)
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == (
+        "['calmer'] Calmer + Fixed Plan(parallelism={'count': 4}, batch={'words': 64})"
+    )
+
+
+def test_a_third_party_strategy_is_put_through_the_contract_suite(site, tmp_path):
+    (tmp_path / "test_calmer.py").write_text(textwrap.dedent(TEST))
+
+    ran = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+
+    assert ran.returncode == 0, ran.stdout
+    assert " passed" in ran.stdout
+
+
+def test_an_unknown_strategy_is_reported_with_those_that_are_known():
+    with pytest.raises(UnknownNameError, match="unknown strategy 'calmest'; known: "):
+        plugins.create("calmest")
+
+
+def offer(monkeypatch, **points):
+    found = [EntryPoint(name, value, plugins.GROUP) for name, value in points.items()]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: found)
+
+
+def test_a_strategy_of_ours_can_be_made_by_name_with_settings(monkeypatch):
+    offer(monkeypatch, hash="optimizers.fixed:Hash")
+
+    assert Hash() == plugins.create("hash")
+
+
+@pytest.mark.parametrize(
+    ("value", "settings", "complaint"),
+    [
+        ("no_such_module:Thing", {}, "cannot be imported"),
+        ("optimizers.fixed:NoSuchThing", {}, "cannot be imported"),
+        ("optimizers.fixed:Hash", {"colour": "red"}, "cannot be made from {'colour': 'red'}"),
+        ("builtins:dict", {}, "made a dict, not an Optimizer"),
+    ],
+)
+def test_a_broken_strategy_is_reported_by_name(monkeypatch, value, settings, complaint):
+    offer(monkeypatch, broken=value)
+
+    with pytest.raises(PluginError, match=r"strategy 'broken'") as caught:
+        plugins.create("broken", **settings)
+    assert complaint in str(caught.value)
+    assert value in str(caught.value)
+
+
+def test_two_packages_that_offer_one_name_are_both_named(monkeypatch):
+    points = [EntryPoint("calmer", f"{name}:Calmer", plugins.GROUP) for name in ("one", "other")]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+
+    with pytest.raises(PluginError, match=r"as one:Calmer and .* as other:Calmer; uninstall"):
+        plugins.registered()
+
+
+def test_the_same_strategy_found_twice_is_one(monkeypatch):
+    points = [EntryPoint("calmer", "one:Calmer", plugins.GROUP)] * 2
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+
+    assert ["calmer"] == list(plugins.registered())

@@ -1,0 +1,111 @@
+"""The house itself: what is on the top level, in the wheel, and on the import path."""
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = {"batching", "grouping", "optimizers", "sketches"}
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    built = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+
+    assert built.returncode == 0, built.stderr
+
+    return next(folder.glob("penstock-*.whl"))
+
+
+def test_the_top_level_holds_what_was_agreed_and_nothing_else():
+    listed = run("git", "ls-files", cwd=ROOT)
+    if listed.returncode:
+        pytest.skip("not a git checkout, so nothing tells our files from others")
+    top = {line.partition("/")[0] for line in listed.stdout.splitlines()}
+
+    agreed = PACKAGES | {"docs", "tests", "LICENSE", "README.md", "pyproject.toml"}
+
+    assert agreed == {name for name in top if not name.startswith(".")}
+
+
+def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == PACKAGES
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+
+
+def test_the_wheel_works_on_its_own(wheel, tmp_path):
+    # -P keeps this folder off the import path, -S the installed (editable) Penstock.
+    numpy_home = Path(sys.modules["numpy"].__file__).parent.parent if "numpy" in sys.modules else ""
+    code = (
+        f"import sys; sys.path[:0] = [{str(wheel)!r}, {str(numpy_home)!r}]\n"
+        "import optimizers, optimizers.shadowing\n"
+        "print(optimizers.shadowing.check_packages())"
+    )
+    tried = run(sys.executable, "-P", "-S", "-c", code, cwd=tmp_path)
+
+    assert tried.stdout.strip() == str(wheel), tried.stderr
+
+
+def test_importing_the_front_door_imports_no_engine_and_no_solver():
+    heavy = ("datasketches", "pandas", "pulp", "py4j", "pyarrow", "pymetis", "pyspark")
+    code = f"import optimizers, sys; print([n for n in {heavy!r} if n in sys.modules])"
+    tried = run(sys.executable, "-c", code, cwd=ROOT)
+
+    assert tried.stdout.strip() == "[]", tried.stderr
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES - {"optimizers"}))
+def test_a_folder_of_the_same_name_is_reported_and_not_used(tmp_path, package):
+    stranger = tmp_path / package
+    stranger.mkdir()
+    (stranger / "__init__.py").write_text("mine = True\n")
+
+    tried = run(sys.executable, "-c", "import optimizers", cwd=tmp_path)
+
+    assert tried.returncode != 0
+    assert f"its package {package!r} would be imported from {tmp_path}" in tried.stderr
+    assert "rename" in tried.stderr
+
+
+def test_the_version_is_the_same_everywhere():
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    code = "import optimizers; print(optimizers.__version__)"
+
+    assert declared is not None
+    assert declared[1] == run(sys.executable, "-c", code, cwd=ROOT).stdout.strip()
+
+
+def test_no_file_names_a_package_registry():
+    listed = run("git", "ls-files", cwd=ROOT).stdout.split()
+    hosts = re.compile(r"https?://[^\s\"]*(pypi|/simple/|registry\.npm)|index-url", re.IGNORECASE)
+    this_file = Path(__file__).relative_to(ROOT).as_posix()
+
+    naming = [
+        name
+        for name in listed
+        if name != this_file and hosts.search((ROOT / name).read_text("utf-8", "replace"))
+    ]
+
+    assert naming == []
+
+
+def test_the_ci_runs_the_test_command_of_the_readme():
+    commands = [line for line in (ROOT / "README.md").read_text().splitlines() if "pytest" in line]
+    ci = (ROOT / ".ci" / "run").read_text()
+
+    # The first line that names pytest is the one that .ci/run picks out and runs.
+    assert commands[0].startswith("python3 -m venv .venv && ")
+    assert commands[0].endswith("pytest")
+    assert "grep --max-count=1 pytest README.md" in ci
