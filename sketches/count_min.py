@@ -247,8 +247,13 @@ class CountMin(HashedSketch):
 
     @classmethod
     def _restore(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        names = ("width", "depth", "seed", "conservative", "backend")
-        sketch: Self = cls(**{name: stored_field(fields, name) for name in names})
+        sketch: Self = cls(
+            stored_field(fields, "width"),
+            stored_field(fields, "depth"),
+            checks.seed(stored_field(fields, "seed")),
+            conservative=stored_field(fields, "conservative"),
+            backend=stored_field(fields, "backend"),
+        )
         sketch._table.load(stored_array(arrays, "table"))
         sketch._total = stored_total(fields, "total")
         return sketch

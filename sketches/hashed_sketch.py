@@ -14,7 +14,7 @@ from sketches.keys import KeyColumn, as_keys
 
 _VERSION = 1
 _PLAIN_KINDS = ("int", "str", "bytes")
-_KINDS = {*_PLAIN_KINDS} | {f"({left}, {right})" for left in _PLAIN_KINDS for right in _PLAIN_KINDS}
+_KINDS = (*_PLAIN_KINDS, *(f"({left}, {right})" for left in _PLAIN_KINDS for right in _PLAIN_KINDS))
 
 # A hair below the largest double: a cell adds up the same numbers as the total, but in another
 # order, and so with another rounding; this much room keeps it from overflowing on its own.
@@ -98,7 +98,7 @@ class HashedSketch(ABC):
         """
         fields, arrays = wire.unpack(data, cls.__name__, _VERSION)
         try:
-            kind = fields.get("kind")
+            kind = stored_field(fields, "kind")
             if kind is not None and kind not in _KINDS:
                 raise InvalidValueError(f"kind={kind!r} is not a kind of key")  # noqa: TRY301
             sketch: Self = cls._restore(fields, arrays)
