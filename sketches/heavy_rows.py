@@ -143,7 +143,9 @@ def combine(first: Rows, second: Rows, capacity: int) -> Rows:
         spare = capacity - len(kept)
         if spare < len(tied):
             floor = max(floor, border)
-            tied = tied[_lowest(mix(_at(first.keys, second.keys, tied).codes), spare)]
+            surest, rest = _surest(tied, errors, spare)
+            ranks = mix(_at(first.keys, second.keys, rest).codes)
+            tied = np.concatenate([surest, rest[_lowest(ranks, spare - len(surest))]])
         else:
             floor = max(floor, float(counts[counts < border].max()))
         kept = np.sort(np.concatenate([kept, tied]))
@@ -161,6 +163,16 @@ def _border(counts: Floats, size: int, capacity: int) -> float:
         if len(counts) < capacity:
             return float(lightest)
     return float(np.sort(counts)[len(counts) - capacity])
+
+
+def _surest(tied: Indices, errors: Floats, number: int) -> tuple[Indices, Indices]:
+    """Split places of equal counts: less than `number` that surely stay, and those that may.
+
+    Of equal upper bounds, the smaller error is the larger lower bound. Keeping it costs nothing
+    and finds more of the heavy keys, as it tells old acquaintances from newcomers.
+    """
+    limit = np.sort(errors[tied])[number - 1]
+    return tied[errors[tied] < limit], tied[errors[tied] == limit]
 
 
 def _lowest(ranks: Codes, number: int) -> Indices:

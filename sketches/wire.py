@@ -64,7 +64,7 @@ def unpack(
         data = bytes(memoryview(data))  # bytes(5) would be five zeros
     except TypeError:
         raise CorruptDataError(
-            f"a {type(data).__name__} holds no {type_name}; pass what {type_name}.to_bytes() returned"
+            f"a {type(data).__name__} is not bytes; pass what {type_name}.to_bytes() returned"
         ) from None
     if len(data) < _PREFIX.size + _CHECKSUM.size:
         raise CorruptDataError(
