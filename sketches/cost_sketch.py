@@ -224,13 +224,13 @@ class CostSketch(HashedSketch):
                 "pass what averages() returned for a sketch of this shape"
             )
         before = checks.weights("previous", before.reshape(-1), before.size).reshape(before.shape)
-        # In units of the largest average, so that no sum can overflow.
-        unit = max(float(before.max()), float(current.max()))
-        if not unit:
-            return 0.0
-        change = float(np.abs(before / unit - current / unit).sum())
-        norm = float((before / unit).sum())
-        return change / norm if norm else math.inf
+        # Shifted so that the largest is below 1 and no sum can overflow; no digit is lost.
+        _, exponent = math.frexp(max(float(before.max()), float(current.max())))
+        before, current = np.ldexp(before, -exponent), np.ldexp(current, -exponent)
+        change, norm = float(np.abs(before - current).sum()), float(before.sum())
+        if not norm:
+            return math.inf if change else 0.0
+        return change / norm
 
     def _update_exact(self, batch: Tallies) -> None:
         """Share a batch between the exact keys and the matrices."""

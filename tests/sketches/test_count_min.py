@@ -785,4 +785,4 @@ class CountMinAgainstCounter(RuleBasedStateMachine):
 
 
 TestCountMinAgainstCounter = CountMinAgainstCounter.TestCase
-TestCountMinAgainstCounter.settings = settings(max_examples=40, stateful_step_count=20)
+TestCountMinAgainstCounter.settings = settings(max_examples=100, stateful_step_count=20)

@@ -1,0 +1,822 @@
+import copy
+import math
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sketches import wire
+from sketches.cost_sketch import CostSketch
+from sketches.count_min import CountMin
+from sketches.errors import (
+    CorruptDataError,
+    EmptySketchError,
+    InvalidKeyError,
+    InvalidValueError,
+    MergeError,
+    PenstockError,
+)
+from sketches.hashing import RowHashes
+from sketches.keys import as_keys, mix
+
+# Multiples of 1/4 below 2^20 add up exactly in any order, so laws can be asked of the last bit.
+COSTS = st.integers(0, 2**22).map(lambda quarters: quarters / 4)
+KEYS = st.integers(-3, 12) | st.integers(-(2**63), 2**63 - 1)
+STREAMS = st.lists(st.tuples(KEYS, COSTS), max_size=40)
+BATCHES = st.lists(STREAMS, max_size=5)
+SHAPES = st.builds(
+    dict,
+    width=st.integers(1, 20),
+    depth=st.integers(1, 4),
+    seed=st.integers(0, 2**64 - 1),
+)
+EXACT = pytest.mark.parametrize("exact", [0, 1, 5])
+TABLES = ("counts", "costs", "heavy_codes", "heavy_counts", "heavy_costs", "heavy_before")
+
+
+def feed(sketch, stream):
+    sketch.update([key for key, _ in stream], [cost for _, cost in stream])
+
+
+def fed(*batches, exact=0, **shape):
+    sketch = CostSketch(**shape, exact=exact)
+    for batch in batches:
+        feed(sketch, batch)
+    return sketch
+
+
+def parts_of(sketch):
+    """The arrays inside, from the bytes."""
+    _, arrays = wire.unpack(sketch.to_bytes(), "CostSketch", 1)
+    for name in ("counts", "costs"):
+        arrays[name] = arrays[name].reshape(sketch.depth, sketch.width)
+    return arrays
+
+
+def counts_and_costs(stream):
+    counts, costs = Counter(), Counter()
+    for key, cost in stream:
+        counts[key] += 1
+        costs[key] += cost
+    return counts, costs
+
+
+class NaiveCostSketch:
+    """The same sketch in loops over keys, as its documentation describes it."""
+
+    def __init__(self, *, width, depth, seed, exact=0):
+        self.hashes = RowHashes(width=width, depth=depth, seed=seed)
+        self.counts = [[0.0] * width for _ in range(depth)]
+        self.costs = [[0.0] * width for _ in range(depth)]
+        self.limit = exact
+        self.heavy = {}  # code: [count, cost, before]
+        self.total = self.total_cost = 0.0
+
+    def columns(self, code):
+        ((_, columns),) = self.hashes.columns(np.array([code], dtype=np.uint64))
+        return columns[:, 0].tolist()
+
+    def least(self, code):
+        return min(self.counts[row][column] for row, column in enumerate(self.columns(code)))
+
+    def count(self, code, count, cost):
+        for row, column in enumerate(self.columns(code)):
+            self.counts[row][column] += count
+            self.costs[row][column] += cost
+
+    def update(self, stream):
+        codes = as_keys([key for key, _ in stream]).codes.tolist()
+        batch = counts_and_costs(zip(codes, [cost for _, cost in stream], strict=True))
+        self.total += len(stream)
+        self.total_cost += sum(cost for _, cost in stream)
+        candidates = []
+        for code, count in batch[0].items():
+            if code in self.heavy:
+                self.heavy[code][0] += count
+                self.heavy[code][1] += batch[1][code]
+            else:
+                before = self.least(code)
+                candidates.append((before + count, code, [count, batch[1][code], before]))
+        # The heaviest candidate first; the lightest of the table has to go; the code decides ties.
+        candidates.sort(key=lambda candidate: (-candidate[0], scattered(candidate[1])))
+        for rank, code, entry in candidates:
+            if len(self.heavy) < self.limit:
+                self.heavy[code] = entry
+                continue
+            ranks = {old: (e[0] + e[2], -scattered(old)) for old, e in self.heavy.items()}
+            lightest = min(ranks, key=ranks.__getitem__) if ranks else None
+            if lightest is not None and rank > ranks[lightest][0]:
+                self.count(lightest, *self.heavy.pop(lightest)[:2])
+                self.heavy[code] = entry
+            else:
+                self.count(code, *entry[:2])
+
+    def estimate(self, key):
+        code = as_keys([key]).codes[0].item()
+        if code in self.heavy:
+            return self.heavy[code][1] / self.heavy[code][0]
+        best, ratio = math.inf, None
+        for row, column in enumerate(self.columns(code)):
+            count = self.counts[row][column]
+            if count < best:
+                best = count
+                ratio = self.costs[row][column] / count if count else self.total_cost / self.total
+        return ratio
+
+    def frequency(self, key):
+        code = as_keys([key]).codes[0].item()
+        if code in self.heavy:
+            return self.heavy[code][0] + self.heavy[code][2]
+        return self.least(code)
+
+    def averages(self):
+        folded = copy.deepcopy(self)
+        for code, (count, cost, _) in self.heavy.items():
+            folded.count(code, count, cost)
+        return [
+            [cost / count if count else 0.0 for cost, count in zip(costs, counts, strict=True)]
+            for costs, counts in zip(folded.costs, folded.counts, strict=True)
+        ]
+
+    def tables(self):
+        entries = sorted((code, *entry) for code, entry in self.heavy.items())
+        columns = [list(column) for column in zip(*entries, strict=True)] or [[], [], [], []]
+        return dict(zip(TABLES, [self.counts, self.costs, *columns], strict=True))
+
+
+def scattered(code):
+    return mix(np.array([code], dtype=np.uint64))[0].item()
+
+
+# --- what an estimate is -------------------------------------------------------------------------
+
+
+@given(BATCHES, SHAPES, st.sampled_from([0, 1, 2, 5, 100]))
+@settings(max_examples=150)
+def test_a_sketch_is_what_loops_over_its_keys_make_of_it(batches, shape, exact):
+    sketch, naive = CostSketch(**shape, exact=exact), NaiveCostSketch(**shape, exact=exact)
+    for batch in batches:
+        feed(sketch, batch)
+        naive.update(batch)
+    assert naive.tables() == {name: array.tolist() for name, array in parts_of(sketch).items()}
+    assert naive.total == sketch.total
+    assert naive.total_cost == sketch.total_cost
+    assert naive.averages() == sketch.averages().tolist()
+    if sketch.total:
+        asked = [*{key for batch in batches for key, _ in batch}, 5, 77, -1000]
+        assert [naive.estimate(key) for key in asked] == sketch.estimate(asked).tolist()
+        assert [naive.frequency(key) for key in asked] == sketch.frequency(asked).tolist()
+
+
+@given(BATCHES, st.sampled_from([0, 200]))
+@settings(max_examples=30)
+def test_a_wide_sketch_knows_each_mean_cost(batches, exact):
+    sketch = fed(*batches, width=50_000, depth=5, exact=exact)
+    counts, costs = counts_and_costs(pair for batch in batches for pair in batch)
+    if counts:
+        expected = [costs[key] / counts[key] for key in counts]
+        assert expected == sketch.estimate(list(counts)).tolist()
+        assert list(counts.values()) == sketch.frequency(list(counts)).tolist()
+
+
+def test_the_row_with_the_least_count_decides_and_not_the_least_ratio():
+    # Key 0 costs 100 and has one cell of its own; in another row it is among very many cheap keys,
+    # where the ratio is far lower. Searched for: a seed with that situation.
+    for seed in range(100):
+        columns = next(RowHashes(width=4, depth=2, seed=seed).columns(codes_up_to(4)))[1]
+        alone = (columns[:, 1:] != columns[:, :1]).all(axis=1)
+        if alone.tolist() == [False, True]:
+            break
+    sketch = fed([(0, 100.0)] + [(key, 1.0) for key in (1, 2, 3)] * 50, width=4, depth=2, seed=seed)
+    assert sketch.estimate([0]).tolist() == [100.0]
+
+
+def codes_up_to(number):
+    return np.arange(number, dtype=np.uint64)
+
+
+@EXACT
+def test_an_unseen_key_costs_the_mean_and_never_nothing(exact):
+    sketch = fed([(1, 10.0), (2, 30.0), (1, 5.0)], width=100_000, depth=4, exact=exact)
+    expected = [15.0, 15.0]
+    assert expected == sketch.estimate([3, 4]).tolist()
+    assert sketch.mean == 15.0
+    assert sketch.frequency([3, 4]).tolist() == [0.0, 0.0]
+
+
+@EXACT
+def test_keys_that_cost_nothing_are_estimated_at_nothing(exact):
+    sketch = fed([(1, 0.0), (2, 8.0)], width=100_000, depth=4, exact=exact)
+    assert sketch.estimate([1]).tolist() == [0.0]
+
+
+@given(st.lists(STREAMS, min_size=1, max_size=4), SHAPES, st.integers(0, 4))
+def test_estimates_lie_between_the_least_and_the_largest_cost(batches, shape, exact):
+    costs = [cost for batch in batches for _, cost in batch]
+    if costs:
+        estimates = fed(*batches, exact=exact, **shape).estimate(list(range(-3, 20)))
+        assert min(costs) <= estimates.min()
+        assert estimates.max() <= max(costs)
+
+
+def test_a_heavy_exact_key_is_exact_even_where_all_keys_share_one_cell():
+    sketch = CostSketch(1, 1, exact=1)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        light = rng.integers(1, 1000, 50)
+        sketch.update(np.concatenate([light, np.zeros(50, dtype=int)]), [1.0] * 50 + [64.0] * 50)
+    assert sketch.estimate([0]).tolist() == [64.0]
+    assert sketch.estimate([1, 5]).tolist() == [1.0, 1.0]
+    assert sketch.frequency([0]).tolist() == [1000.0]
+
+
+def test_exact_heavy_keys_make_all_estimates_better():
+    # The measured gain at these parameters is from 10.6 to 6.0 ms of mean error by tuple; a
+    # quarter less is asked of the mean of five seeds, which are fixed.
+    shares = 1 / np.arange(1, 4097)
+    without, beside = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        cost_of = rng.integers(1, 65, 4096).astype(float)
+        keys = rng.choice(4096, size=8192, p=shares / shares.sum())
+        asked = rng.choice(4096, size=8192, p=shares / shares.sum())
+        for exact, errors in ((0, without), (144, beside)):
+            sketch = CostSketch(54, 4, seed, exact=exact)
+            for batch in keys.reshape(-1, 1024):
+                sketch.update(batch, cost_of[batch])
+            errors.append(np.abs(sketch.estimate(asked) - cost_of[asked]).mean())
+    assert np.mean(beside) <= 0.75 * np.mean(without)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda s: s.estimate([1]), lambda s: s.estimate([]), lambda s: s.mean]
+)
+def test_a_sketch_that_saw_nothing_refuses_to_guess(ask):
+    sketch = CostSketch(5, 2)
+    sketch.update([], [])
+    with pytest.raises(EmptySketchError, match=r"\.total"):
+        ask(sketch)
+    assert sketch.frequency([1]).tolist() == [0.0]
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+
+@given(BATCHES, SHAPES, st.integers(0, 5))
+def test_nothing_is_lost_between_the_exact_keys_and_the_matrices(batches, shape, exact):
+    sketch = fed(*batches, exact=exact, **shape)
+    parts = parts_of(sketch)
+    for row in range(sketch.depth):
+        assert sketch.total == parts["counts"][row].sum() + parts["heavy_counts"].sum()
+        assert sketch.total_cost == parts["costs"][row].sum() + parts["heavy_costs"].sum()
+    assert sketch.total == sum(map(len, batches))
+    assert len(parts["heavy_codes"]) <= exact
+
+
+@given(BATCHES, SHAPES, st.integers(1, 5))
+def test_averages_do_not_depend_on_exact_keys(batches, shape, exact):
+    expected = fed(*batches, **shape).averages()
+    assert expected.tolist() == fed(*batches, exact=exact, **shape).averages().tolist()
+
+
+@given(BATCHES, SHAPES, st.integers(0, 5))
+def test_no_frequency_is_too_low(batches, shape, exact):
+    sketch = fed(*batches, exact=exact, **shape)
+    counts, _ = counts_and_costs(pair for batch in batches for pair in batch)
+    assert (sketch.frequency(list(counts)) >= list(counts.values())).all()
+
+
+@given(STREAMS, SHAPES, st.randoms(use_true_random=False))
+def test_without_exact_keys_neither_order_nor_batches_matter(stream, shape, random):
+    shuffled = list(stream)
+    random.shuffle(shuffled)
+    cut = random.randint(0, len(stream))
+    assert fed(stream, **shape) == fed(shuffled[:cut], shuffled[cut:], **shape)
+
+
+@given(STREAMS, SHAPES, st.integers(0, 5), st.randoms(use_true_random=False))
+def test_the_order_within_a_batch_does_not_matter(stream, shape, exact, random):
+    shuffled = list(stream)
+    random.shuffle(shuffled)
+    assert fed(stream, exact=exact, **shape) == fed(shuffled, exact=exact, **shape)
+
+
+@given(STREAMS, STREAMS, SHAPES)
+def test_without_exact_keys_a_merge_is_the_sketch_of_both_streams(left, right, shape):
+    assert fed(left + right, **shape) == fed(left, **shape) | fed(right, **shape)
+
+
+@given(BATCHES, BATCHES, SHAPES, st.integers(0, 4))
+def test_a_merge_keeps_all_counts_and_bounds_all_frequencies(left, right, shape, exact):
+    merged = fed(*left, exact=exact, **shape) | fed(*right, exact=exact, **shape)
+    plain = fed(*left, *right, **shape)
+    assert plain.total == merged.total
+    assert plain.total_cost == merged.total_cost
+    assert plain.averages().tolist() == merged.averages().tolist()
+    assert len(parts_of(merged)["heavy_codes"]) <= exact
+    counts, _ = counts_and_costs(pair for batch in [*left, *right] for pair in batch)
+    frequencies = merged.frequency(list(counts))
+    assert (frequencies >= list(counts.values())).all()
+    assert (frequencies <= merged.total).all()
+
+
+@given(BATCHES, BATCHES, SHAPES, st.integers(0, 4))
+def test_merging_is_commutative_and_the_empty_sketch_is_neutral(left, right, shape, exact):
+    a, b = (fed(*batches, exact=exact, **shape) for batches in (left, right))
+    assert a | b == b | a
+    assert a == a | CostSketch(**shape, exact=exact)
+    assert a == CostSketch(**shape, exact=exact) | a
+
+
+def test_a_merge_keeps_the_heaviest_keys_of_both():
+    left = fed([(1, 2.0)] * 5 + [(2, 3.0)] * 3, width=1, depth=1, exact=2)
+    right = fed([(2, 5.0)] * 3 + [(3, 7.0)] * 4, width=1, depth=1, exact=2)
+    merged = left | right
+    expected = [[1, 2], [5.0, 6.0], [10.0, 24.0]]
+    parts = parts_of(merged)
+    assert expected == [
+        parts[name].tolist() for name in ("heavy_codes", "heavy_counts", "heavy_costs")
+    ]
+    assert parts["counts"].tolist() == [[4.0]]
+    assert merged.estimate([1, 2, 3]).tolist() == [2.0, 4.0, 7.0]
+
+
+def test_a_newcomer_must_be_strictly_heavier_to_take_a_place():
+    sketch = fed([(1, 1.0)] * 2, [(2, 9.0)] * 2, width=100_000, depth=3, exact=1)
+    assert parts_of(sketch)["heavy_codes"].tolist() == [1]
+    sketch.add(2, 9.0)
+    parts = parts_of(sketch)
+    assert parts["heavy_codes"].tolist() == [2]
+    assert parts["heavy_counts"].tolist() == [1.0]
+    assert parts["heavy_before"].tolist() == [2.0]
+    assert sketch.estimate([1, 2]).tolist() == [1.0, 9.0]
+
+
+# --- the past ------------------------------------------------------------------------------------
+
+
+@given(st.lists(STREAMS.filter(len), min_size=1, max_size=3), SHAPES, st.integers(0, 4))
+def test_decay_keeps_mean_costs_and_scales_the_rest(batches, shape, exact):
+    sketch = fed(*batches, exact=exact, **shape)
+    old = sketch.copy()
+    sketch.decay(0.25)
+    asked = list(range(-3, 15))
+    assert old.estimate(asked).tolist() == sketch.estimate(asked).tolist()
+    assert old.averages().tolist() == sketch.averages().tolist()
+    assert (old.frequency(asked) / 4).tolist() == sketch.frequency(asked).tolist()
+    assert old.mean == sketch.mean
+    assert old.total / 4 == sketch.total
+    assert old.total_cost / 4 == sketch.total_cost
+    sketch.decay(1.0)
+    assert old.total / 4 == sketch.total
+
+
+@EXACT
+def test_decay_lets_new_costs_win(exact):
+    sketch = fed([(1, 8.0)] * 8, width=10, depth=2, exact=exact)
+    sketch.decay(0.125)
+    sketch.add(1, 2.0)
+    assert sketch.estimate([1]).tolist() == [5.0]
+
+
+@EXACT
+def test_what_has_decayed_beyond_the_digits_of_a_double_is_forgotten(exact):
+    sketch = fed([(1, 1e300), (2, 3.0)], width=100, depth=2, exact=exact)
+    for _ in range(11):
+        sketch.decay(2.0**-100)
+    with pytest.raises(EmptySketchError):
+        sketch.estimate([1])
+    assert not sketch.averages().any()
+    sketch.add(3, 7.0)
+    assert sketch.estimate([2, 3]).tolist() == [7.0, 7.0]
+
+
+@EXACT
+def test_reset_forgets_everything(exact):
+    sketch = fed([(1, 2.0), (1, 3.0), (2, 4.0)], width=5, depth=2, seed=3, exact=exact)
+    sketch.reset()
+    assert CostSketch(5, 2, 3, exact=exact) == sketch
+    sketch.update(["text"], [1.0])
+    assert sketch.kind == "str"
+
+
+def test_relative_change_is_the_sum_of_changes_over_the_sum_before():
+    # One row of one cell each: averages are 4 before and 5 after.
+    sketch = fed([(1, 4.0)], width=1, depth=2)
+    before = sketch.averages()
+    assert before.tolist() == [[4.0], [4.0]]
+    sketch.add(1, 6.0)
+    assert sketch.relative_change(before) == 0.25
+    assert fed([(1, 4.0)], width=1, depth=2).relative_change(sketch.averages()) == 0.2
+
+
+@given(BATCHES, BATCHES, SHAPES, st.integers(0, 4))
+def test_relative_change_follows_its_definition(first, second, shape, exact):
+    sketch = fed(*first, exact=exact, **shape)
+    before = sketch.averages()
+    assert sketch.relative_change(before) == 0.0
+    for batch in second:
+        feed(sketch, batch)
+    change, norm = np.abs(before - sketch.averages()).sum(), before.sum()
+    expected = change / norm if norm else math.inf if change else 0.0
+    # Both are sums of at most 80 terms, rounded once each.
+    assert sketch.relative_change(before) == pytest.approx(expected, rel=1e-13)
+
+
+def test_relative_change_neither_overflows_nor_divides_by_zero():
+    empty, sketch = CostSketch(1, 8), fed([(1, 1e308)], width=1, depth=8)
+    assert empty.relative_change(empty.averages()) == 0.0
+    assert sketch.relative_change(empty.averages()) == math.inf
+    assert empty.relative_change(sketch.averages()) == 1.0
+    assert sketch.relative_change(sketch.averages()) == 0.0
+
+
+@pytest.mark.parametrize(
+    "previous",
+    [
+        np.zeros((2, 5)),
+        np.zeros((5, 2, 1)),
+        np.zeros(10),
+        0.0,
+        None,
+        np.full((5, 2), math.nan),
+        np.full((5, 2), math.inf),
+        np.full((5, 2), -1.0),
+        np.full((5, 2), "1"),
+    ],
+)
+def test_averages_of_another_shape_or_that_are_none_are_refused(previous):
+    with pytest.raises(InvalidValueError, match="previous"):
+        fed([(1, 2.0)], width=2, depth=5).relative_change(previous)
+
+
+# --- containers and bytes ------------------------------------------------------------------------
+
+
+@EXACT
+@pytest.mark.parametrize(
+    "keys", [[3, -1, 3], np.array([3, -1, 3], np.int16), pa.array([3, -1, 3])], ids=type
+)
+def test_keys_and_costs_are_the_same_in_every_container(keys, exact):
+    expected = fed([(3, 1.0), (-1, 2.0), (3, 4.0)], width=7, depth=2, exact=exact)
+    for costs in ([1, 2, 4], (1.0, 2.0, 4.0), np.array([1, 2, 4], np.int8), pa.array([1, 2, 4])):
+        sketch = CostSketch(7, 2, exact=exact)
+        sketch.update(keys, costs)
+        assert expected == sketch
+
+
+@EXACT
+def test_neither_keys_nor_costs_are_changed_or_kept(exact):
+    keys, costs = np.array([1, 2, 1]), np.array([1.0, 2.0, 3.0])
+    sketch = CostSketch(10, 2, exact=exact)
+    sketch.update(keys, costs)
+    assert keys.tolist() == [1, 2, 1]
+    assert costs.tolist() == [1.0, 2.0, 3.0]
+    frozen = sketch.to_bytes()
+    keys[:], costs[:] = 9, 9.0
+    sketch.averages()[:] = 9.0
+    sketch.estimate([1])[:] = 9.0
+    twin = sketch.copy()
+    twin.add(1, 9.0)
+    twin.decay(0.5)
+    assert frozen == sketch.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind"),
+    [(["a", "b"], "str"), ([b"a", b"b"], "bytes"), ([(1, "a"), (2, "a")], "(int, str)")],
+)
+@EXACT
+def test_keys_of_every_kind_are_estimated(keys, kind, exact):
+    sketch = CostSketch(10_000, 4, exact=exact)
+    sketch.update(keys, [1.0, 2.0])
+    assert sketch.estimate(keys[::-1]).tolist() == [2.0, 1.0]
+    assert kind == sketch.kind
+    assert kind == CostSketch.from_bytes(sketch.to_bytes()).kind
+
+
+@given(BATCHES, SHAPES, st.integers(0, 4))
+def test_bytes_pickles_and_copies_hold_the_same_sketch(batches, shape, exact):
+    sketch = fed(*batches, exact=exact, **shape)
+    for twin in (
+        CostSketch.from_bytes(sketch.to_bytes()),
+        pickle.loads(pickle.dumps(sketch)),  # noqa: S301
+        copy.copy(sketch),
+        copy.deepcopy(sketch),
+    ):
+        assert sketch == twin
+        assert sketch.to_bytes() == twin.to_bytes()
+        twin.add(1, 0.0)
+        assert sketch != twin
+
+
+@EXACT
+def test_damaged_bytes_are_refused(exact):
+    data = fed([(1, 2.0), (2, 3.0)], width=2, depth=1, exact=exact).to_bytes()
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 0x41
+        for wrong in (data[:place], bytes(damaged)):
+            with pytest.raises(CorruptDataError):
+                CostSketch.from_bytes(wrong)
+
+
+def test_the_bytes_of_another_sketch_are_refused():
+    with pytest.raises(CorruptDataError, match="CountMin"):
+        CostSketch.from_bytes(CountMin(3, 2).to_bytes())
+
+
+FIELDS = {
+    "width": 2,
+    "depth": 1,
+    "seed": 0,
+    "exact": 2,
+    "kind": "int",
+    "total": 4.0,
+    "total_cost": 9.0,
+}
+ARRAYS = {
+    "counts": [1.0, 0.0],
+    "costs": [2.0, 0.0],
+    "heavy_codes": [5, 8],
+    "heavy_counts": [1.0, 2.0],
+    "heavy_costs": [3.0, 4.0],
+    "heavy_before": [0.0, 1.0],
+}
+
+
+def frame(fields, arrays):
+    built = {
+        name: np.array(values, dtype=np.uint64 if name == "heavy_codes" else np.float64)
+        for name, values in arrays.items()
+    }
+    return wire.pack("CostSketch", 1, fields, built)
+
+
+def test_a_frame_made_by_hand_is_read():
+    assert CostSketch.from_bytes(frame(FIELDS, ARRAYS)).estimate([8]).tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "arrays"),
+    [
+        ({}, {"counts": [1.0]}),
+        ({}, {"costs": [1.0, 2.0, 3.0]}),
+        ({}, {"counts": [math.nan, 0.0]}),
+        ({}, {"costs": [-1.0, 0.0]}),
+        ({}, {"heavy_codes": [8, 5]}),
+        ({}, {"heavy_codes": [5, 5]}),
+        ({}, {"heavy_codes": [5]}),
+        ({}, {"heavy_counts": [1.0]}),
+        ({}, {"heavy_costs": [1.0, math.inf]}),
+        ({}, {"heavy_before": [1.0, -1.0]}),
+        ({}, {name: [*values, 9] for name, values in ARRAYS.items() if "heavy" in name}),
+        ({"exact": 1}, {}),
+        ({"exact": -1}, {}),
+        ({"width": 0}, {}),
+        ({"width": 3}, {}),
+        ({"depth": 2}, {}),
+        ({"seed": None}, {}),
+        ({"kind": "float"}, {}),
+        ({"total": -1.0}, {}),
+        ({"total_cost": math.nan}, {}),
+    ],
+)
+def test_whole_frames_with_an_impossible_content_are_refused(fields, arrays):
+    with pytest.raises(CorruptDataError):
+        CostSketch.from_bytes(frame({**FIELDS, **fields}, {**ARRAYS, **arrays}))
+
+
+def test_exact_keys_of_the_wrong_type_are_refused():
+    arrays = {name: np.array(values, dtype=np.float64) for name, values in ARRAYS.items()}
+    with pytest.raises(CorruptDataError, match="codes"):
+        CostSketch.from_bytes(wire.pack("CostSketch", 1, FIELDS, arrays))
+
+
+@pytest.mark.parametrize("missing", [*FIELDS, *ARRAYS])
+def test_a_frame_without_one_of_its_parts_is_refused(missing):
+    fields = {name: value for name, value in FIELDS.items() if name != missing}
+    arrays = {name: values for name, values in ARRAYS.items() if name != missing}
+    with pytest.raises(CorruptDataError, match=missing):
+        CostSketch.from_bytes(frame(fields, arrays))
+
+
+def test_the_bytes_are_the_same_in_a_process_with_another_hash_seed():
+    code = (
+        "from sketches.cost_sketch import CostSketch\n"
+        "s = CostSketch(55, 4, 7, exact=10)\n"
+        "for i in range(5): s.update([f'{j % 37}' for j in range(i, 200)], [2.0] * (200 - i))\n"
+        "print(s.to_bytes().hex())\n"
+    )
+    sketch = CostSketch(55, 4, 7, exact=10)
+    for i in range(5):
+        sketch.update([f"{j % 37}" for j in range(i, 200)], [2.0] * (200 - i))
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    run = [sys.executable, "-c", code]
+    printed = subprocess.run(run, env=environment, capture_output=True, check=True, text=True)
+    assert sketch.to_bytes().hex() == printed.stdout.strip()
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def refuses(sketch, error, change, match=None):
+    before = sketch.copy()
+    with pytest.raises(error, match=match) as refusal:
+        change(sketch)
+    assert isinstance(refusal.value, PenstockError)
+    assert before == sketch
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        [1.0, math.nan],
+        [math.inf, 1.0],
+        [1.0, -1.0],
+        [1.0],
+        2.0,
+        None,
+        ["1", "2"],
+        [True, False],
+        [1e308, 1e308],
+    ],
+)
+@EXACT
+def test_costs_that_cannot_be_counted_are_refused(costs, exact):
+    sketch = CostSketch(3, 2, exact=exact)
+    refuses(sketch, InvalidValueError, lambda sketch: sketch.update([1, 2], costs), "cost")
+
+
+@pytest.mark.parametrize("keys", [[True], [None], [1.5], "a", 5, None, [2**63], [1, "a"]], ids=repr)
+@EXACT
+def test_keys_that_cannot_be_counted_are_refused(keys, exact):
+    sketch = fed([(1, 2.0)], width=3, depth=2, exact=exact)
+    refuses(sketch, InvalidKeyError, lambda sketch: sketch.update(keys, [1.0]))
+    refuses(sketch, InvalidKeyError, lambda sketch: sketch.estimate(keys))
+    refuses(sketch, InvalidKeyError, lambda sketch: sketch.frequency(keys))
+
+
+def test_keys_of_another_kind_are_refused_by_both_names():
+    sketch = fed([(1, 2.0)], width=3, depth=2)
+    refuses(sketch, InvalidKeyError, lambda sketch: sketch.update(["a"], [1.0]), "str.*int")
+    refuses(sketch, InvalidKeyError, lambda sketch: sketch.estimate(["a"]), "str.*int")
+    refuses(sketch, InvalidKeyError, lambda sketch: sketch.frequency(["a"]), "str.*int")
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, 1.5, math.nan, math.inf, None, "0.5", True])
+def test_impossible_decay_is_refused(factor):
+    sketch = fed([(1, 2.0)], width=3, depth=2)
+    refuses(sketch, InvalidValueError, lambda sketch: sketch.decay(factor), "factor")
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"width": 0}, "width=0"),
+        ({"depth": 2.5}, "depth=2.5"),
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": None}, "seed=None"),
+        ({"exact": -1}, "exact=-1"),
+        ({"exact": 2.0}, r"exact=2\.0"),
+        ({"exact": 2**30}, "exact=1073741824"),
+    ],
+)
+def test_impossible_sketches_are_refused_by_name(changed, named):
+    with pytest.raises(InvalidValueError, match=named):
+        CostSketch(**{"width": 5, "depth": 2, **changed})
+
+
+@pytest.mark.parametrize("changed", [{"width": 6}, {"depth": 3}, {"seed": 1}, {"exact": 4}])
+def test_sketches_of_other_parameters_do_not_merge(changed):
+    sketch = CostSketch(5, 2, 0)
+    other = CostSketch(**{"width": 5, "depth": 2, "seed": 0, **changed})
+    name, value = next(iter(changed.items()))
+    with pytest.raises(MergeError, match=f"{name}={value!r}"):
+        _ = sketch | other
+    assert sketch != other
+
+
+def test_sketches_of_other_kinds_or_other_things_do_not_merge():
+    sketch, other = CostSketch(5, 2), CostSketch(5, 2)
+    sketch.add(1, 2.0)
+    other.add("a", 2.0)
+    with pytest.raises(MergeError, match="kind"):
+        _ = sketch | other
+    for thing in (None, 1, CountMin(5, 2)):
+        with pytest.raises(TypeError):
+            _ = sketch | thing
+
+
+def test_totals_that_would_overflow_are_refused_before_anything_changes():
+    sketch = fed([(1, 1e308)], width=1, depth=2, exact=1)
+    refuses(sketch, InvalidValueError, lambda sketch: sketch.add(2, 1e308), "total_cost")
+    other = sketch.copy()
+    with pytest.raises(InvalidValueError, match="total_cost"):
+        sketch |= other
+    assert other == sketch
+
+
+def test_merging_with_itself_doubles_a_sketch():
+    sketch = fed([(1, 2.0)] * 3, [(2, 5.0)] * 2, width=3, depth=2, exact=1)
+    expected = sketch | sketch.copy()
+    sketch |= sketch
+    assert expected == sketch
+    assert sketch.total == 10.0
+
+
+def test_a_sketch_is_not_hashable_and_its_parameters_are_read_only():
+    sketch = CostSketch(5, 2)
+    with pytest.raises(TypeError):
+        hash(sketch)
+    for name in ("width", "depth", "seed", "exact", "kind", "total", "total_cost", "mean"):
+        with pytest.raises(AttributeError):
+            setattr(sketch, name, 1)
+
+
+def test_a_sketch_shows_what_it_is():
+    expected = (
+        "<CostSketch width=5, depth=2, seed=3, exact=1, kind='str', total=1.0, total_cost=2.5>"
+    )
+    sketch = CostSketch(5, 2, 3, exact=1)
+    sketch.add("a", 2.5)
+    assert expected == repr(sketch)
+
+
+# --- all of it, in any order ---------------------------------------------------------------------
+
+
+class CostSketchAgainstCounters(RuleBasedStateMachine):
+    """A sketch beside the true counts and costs of each key."""
+
+    @initialize(shape=SHAPES, exact=st.integers(0, 4))
+    def begin(self, shape, exact):
+        self.arguments = {**shape, "exact": exact}
+        self.plain = CostSketch(**shape)
+        self.sketch = CostSketch(**self.arguments)
+        self.counts, self.costs = Counter(), Counter()
+        self.factor = 1.0
+
+    def count(self, stream):
+        feed(self.plain, stream)
+        for key, cost in stream:
+            self.counts[key] += 1
+            self.costs[key] += cost
+
+    @rule(stream=STREAMS)
+    def update(self, stream):
+        feed(self.sketch, stream)
+        self.count(stream)
+
+    @rule(key=KEYS, cost=COSTS)
+    def add(self, key, cost):
+        self.sketch.add(key, cost)
+        self.count([(key, cost)])
+
+    @rule(stream=STREAMS)
+    def merge(self, stream):
+        self.sketch |= fed(stream, **self.arguments)
+        self.count(stream)
+
+    @rule()
+    def halve(self):
+        for sketch in (self.sketch, self.plain):
+            sketch.decay(0.5)
+        for counter in (self.counts, self.costs):
+            for key in counter:
+                counter[key] /= 2
+
+    @rule()
+    def travel(self):
+        self.sketch = CostSketch.from_bytes(self.sketch.to_bytes())
+
+    @rule(bad=st.sampled_from([([1, 2], [1.0, -1.0]), ([1, 2], [1.0]), ([1, None], [1.0, 2.0])]))
+    def refuse(self, bad):
+        before = self.sketch.to_bytes()
+        with pytest.raises(PenstockError):
+            self.sketch.update(*bad)
+        assert before == self.sketch.to_bytes()
+
+    @invariant()
+    def nothing_is_lost(self):
+        assert sum(self.counts.values()) == self.sketch.total
+        assert sum(self.costs.values()) == self.sketch.total_cost
+        assert self.plain.averages().tolist() == self.sketch.averages().tolist()
+
+    @invariant()
+    def frequencies_are_upper_bounds(self):
+        frequencies = self.sketch.frequency(list(self.counts))
+        assert (frequencies >= list(self.counts.values())).all()
+        assert (frequencies <= self.sketch.total).all()
+
+
+TestCostSketchAgainstCounters = CostSketchAgainstCounters.TestCase
+TestCostSketchAgainstCounters.settings = settings(max_examples=60, stateful_step_count=15)
