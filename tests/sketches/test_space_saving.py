@@ -1,0 +1,878 @@
+"""SpaceSaving against exact counts, a textbook rival, damage, and its own laws."""
+
+import copy
+import heapq
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from functools import reduce
+
+import datasketches
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+
+from sketches import partial_block, wire
+from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, MergeError
+from sketches.keys import Pairs, as_keys
+from sketches.partial_block import PartialBlock
+from sketches.space_saving import HeavyHitter, SpaceSaving
+
+# Each kind names twelve keys, by number.
+KINDS = {
+    "integers": lambda n: n,
+    "large and negative integers": lambda n: (n - 6) * 10**18,
+    "text": lambda n: "é" * n,
+    "bytes": lambda n: b"\0" * n,
+    "pairs of small integers": lambda n: (n, 2**32 - 1 - n),
+    "pairs of other integers": lambda n: (-n, n + 2**40),
+    "pairs that are small at times": lambda n: (n, n - 8 if n > 9 else n),
+    "pairs of text and integers": lambda n: (f"tag {n % 3}", n),
+}
+NUMBERS = st.integers(0, 11)
+# Sums of quarters are exact, and so are the laws.
+WEIGHTS = st.integers(0, 40).map(lambda quarters: quarters / 4)
+STREAMS = st.lists(st.tuples(NUMBERS, WEIGHTS), max_size=30)
+CAPACITIES = st.integers(1, 7)
+BLOCKS = st.integers(1, 9)
+
+every_kind = pytest.mark.parametrize("name", KINDS.values(), ids=KINDS.keys())
+
+
+def feed(sketch, name, stream, *, weighted=True):
+    if weighted:
+        sketch.update([name(n) for n, _ in stream], [weight for _, weight in stream])
+    else:
+        sketch.update([name(n) for n, _ in stream])
+
+
+def exact(stream, *, weighted=True):
+    truth = Counter()
+    for number, weight in stream:
+        truth[number] += weight if weighted else 1
+    return truth
+
+
+def check_against(sketch, truth, name):
+    """Assert all that is promised about a sketch of a stream with these true weights."""
+    total = sum(truth.values())
+    assert sketch.total == total
+    heavy = sketch.top()
+    assert len(heavy) == len(sketch) <= sketch.capacity
+    assert [row.estimate for row in heavy] == sorted((r.estimate for r in heavy), reverse=True)
+
+    lower, upper = sketch.bracket([name(n) for n in range(12)])
+    for number in range(12):
+        assert lower[number] <= truth[number] <= upper[number]
+    tracked = {row.key: row for row in heavy}
+    assert len(heavy) == len(tracked)
+    for number in range(12):
+        row = tracked.pop(name(number), HeavyHitter(None, sketch.floor, sketch.floor))
+        assert (row.estimate, row.estimate - row.error) == (upper[number], lower[number])
+        assert 0 <= row.error <= sketch.floor <= row.estimate
+    assert tracked == {}
+
+    leads = sum(row.estimate - sketch.floor for row in heavy)
+    assert leads + (sketch.capacity + 1) * sketch.floor <= total
+    if len(+truth) <= sketch.capacity and not sketch.floor:
+        assert {name(n): weight for n, weight in (+truth).items()} == {
+            row.key: row.estimate for row in heavy
+        }
+
+
+def same_now_and_later(first, second):
+    """Whether two sketches answer the same, and still do after they see more."""
+    later = [sketch.copy() for sketch in (first, second)]
+    for sketch in later:
+        key = sketch.top(1)[0].key if len(sketch) else 0
+        sketch.update([key] * 3)
+    return first == second and later[0] == later[1]
+
+
+class TestLaws:
+    @every_kind
+    @given(data=st.data(), capacity=CAPACITIES, block=BLOCKS)
+    @settings(max_examples=100)
+    def test_every_key_is_in_its_bracket_after_any_updates_and_merges(
+        self, name, data, capacity, block
+    ):
+        steps = data.draw(
+            st.lists(st.tuples(st.sampled_from(["update", "merge"]), st.booleans(), STREAMS))
+        )
+        sketch, truth = SpaceSaving(capacity, block=block), Counter()
+        for verb, weighted, stream in steps:
+            if verb == "update":
+                feed(sketch, name, stream, weighted=weighted)
+            else:
+                other = SpaceSaving(capacity, block=block + 1)
+                feed(other, name, stream, weighted=weighted)
+                sketch |= other
+            truth.update(exact(stream, weighted=weighted))
+            check_against(sketch, truth, name)
+
+    @every_kind
+    @given(capacity=CAPACITIES, block=BLOCKS, stream=STREAMS)
+    @settings(max_examples=50)
+    def test_few_keys_are_counted_exactly(self, name, capacity, block, stream):
+        stream = [(n % capacity, weight) for n, weight in stream]
+        sketch = SpaceSaving(capacity, block=block)
+        feed(sketch, name, stream)
+        expected = {name(n): (weight, 0.0) for n, weight in (+exact(stream)).items()}
+        assert expected == {key: (count, error) for key, count, error in sketch.top()}
+        assert sketch.floor == 0
+
+    @every_kind
+    @given(data=st.data(), capacity=CAPACITIES, block=BLOCKS, weighted=st.booleans())
+    @settings(max_examples=50)
+    def test_the_answer_does_not_depend_on_how_the_stream_was_cut(
+        self, name, data, capacity, block, weighted
+    ):
+        stream = data.draw(STREAMS)
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
+        whole, pieces = (SpaceSaving(capacity, block=block) for _ in range(2))
+        feed(whole, name, stream, weighted=weighted)
+        for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            feed(pieces, name, stream[start:stop], weighted=weighted)
+            pieces.top()  # questions change nothing
+        assert same_now_and_later(whole, pieces)
+
+    @given(data=st.data(), capacity=CAPACITIES, stream=STREAMS, more=STREAMS)
+    def test_the_order_within_a_block_changes_nothing(self, data, capacity, stream, more):
+        permuted = data.draw(st.permutations(stream))
+        sketches = [SpaceSaving(capacity, block=sum(w > 0 for _, w in stream) or 1) for _ in "ab"]
+        for sketch, first in zip(sketches, (stream, permuted), strict=True):
+            feed(sketch, int, first)
+            feed(sketch, int, more)
+        assert sketches[0] == sketches[1]
+
+    @every_kind
+    @given(
+        capacity=CAPACITIES, streams=st.tuples(STREAMS, STREAMS), blocks=st.tuples(BLOCKS, BLOCKS)
+    )
+    @settings(max_examples=50)
+    def test_merging_is_commutative_and_leaves_both_as_they_were(
+        self, name, capacity, streams, blocks
+    ):
+        first, second = (SpaceSaving(capacity, block=block) for block in blocks)
+        feed(first, name, streams[0])
+        feed(second, name, streams[1])
+        before = first.copy(), second.copy()
+        merged = first | second
+        assert merged == second | first
+        assert merged.block == max(blocks)
+        merged.update([name(0)] * 20)
+        assert same_now_and_later(before[0], first)
+        assert same_now_and_later(before[1], second)
+
+    @given(capacity=CAPACITIES, block=BLOCKS, stream=STREAMS)
+    def test_an_empty_sketch_is_neutral_in_merges(self, capacity, block, stream):
+        sketch, empty = SpaceSaving(capacity, block=block), SpaceSaving(capacity, block=block)
+        feed(sketch, str, stream)
+        assert sketch | empty == sketch
+        assert empty | sketch == sketch
+
+    @given(stream=st.lists(st.tuples(NUMBERS, st.floats(1e-3, 1e3)), min_size=1, max_size=60))
+    def test_weights_that_do_not_add_exactly_stay_in_the_bracket_up_to_rounding(self, stream):
+        sketch = SpaceSaving(3, block=4)
+        feed(sketch, int, stream)
+        truth = exact(stream)
+        # A sum of n terms is off by less than n * 2^-53 of itself; there are two sums here.
+        slack = 2 * len(stream) * 2.0**-53 * sum(truth.values())
+        lower, upper = sketch.bracket(range(12))
+        for number in range(12):
+            assert lower[number] - slack <= truth[number] <= upper[number] + slack
+
+    @given(capacity=CAPACITIES, block=BLOCKS, streams=st.lists(STREAMS, max_size=4))
+    def test_packing_pairs_changes_no_answer(self, capacity, block, streams):
+        def summarised():
+            sketches = [SpaceSaving(capacity, block=block) for _ in streams]
+            for sketch, stream in zip(sketches, streams, strict=True):
+                feed(sketch, KINDS["pairs of small integers"], stream)
+            return reduce(SpaceSaving.__or__, sketches, SpaceSaving(capacity, block=block))
+
+        as_usual = summarised().to_bytes()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(partial_block, "packed", lambda keys: keys)
+            never_packed = summarised().to_bytes()
+        assert as_usual == never_packed
+
+
+class TestBlocks:
+    def test_a_block_is_exact_until_its_last_key(self):
+        sketch = SpaceSaving(1, block=4)
+        sketch.update(["a", "b", "b", "a"])
+        # Both weigh 2 at the end of the first block; one is dropped.
+        assert (sketch.floor, len(sketch)) == (2, 1)
+        kept = sketch.top()[0].key
+        other = "b" if kept == "a" else "a"
+        sketch.update([other, other, other])
+        assert sketch.top() == [HeavyHitter(other, 5.0, 2.0)]
+        sketch.update([kept, kept])
+        assert sketch.bracket([kept])[1].tolist() == [4.0]
+
+    def test_a_newcomer_inherits_the_floor(self):
+        sketch = SpaceSaving(2, block=3)
+        sketch.update([8, 9, 9, 7, 7, 7])
+        assert sketch.floor == 1
+        sketch.update([4, 4, 5])
+        assert sketch.top() == [HeavyHitter(7, 3.0, 0.0), HeavyHitter(4, 3.0, 1.0)]
+        assert sketch.floor == 2
+
+    def test_a_newcomer_that_is_lighter_than_all_tracked_keys_raises_the_floor(self):
+        sketch = SpaceSaving(2, block=8)
+        sketch.update([1, 1, 1, 1, 2, 2, 2, 2])
+        sketch.update([3, 3, 3, 4, 4, 5, 5, 6])
+        assert sketch.top() == [HeavyHitter(n, 4.0, 0.0) for n in (1, 2)]
+        assert sketch.floor == 3
+
+    def test_the_floor_is_the_largest_count_dropped(self):
+        sketch = SpaceSaving(2, block=10)
+        sketch.update([1] * 1 + [2] * 2 + [3] * 3 + [4] * 4)
+        assert sketch.floor == 2
+        assert [4.0, 3.0, 2.0, 2.0] == sketch.estimate([4, 3, 2, 1]).tolist()
+
+    @pytest.mark.parametrize("newcomer", range(10, 20))
+    def test_of_equal_counts_the_surest_stays(self, newcomer):
+        sketch = SpaceSaving(2, block=4)
+        sketch.update([1, 1, 1, 2])
+        sketch.update([3, 3, 3, 3])
+        assert sketch.floor == 1
+        sketch.update([newcomer, newcomer, 5, 6])  # which makes 2 + 1, and 1 has 3 as well
+        assert sketch.floor == 3
+        assert sketch.top() == [HeavyHitter(3, 4.0, 0.0), HeavyHitter(1, 3.0, 0.0)]
+
+    def test_equal_counts_are_not_chosen_by_the_size_of_the_key(self):
+        sketch = SpaceSaving(500)
+        sketch.update(range(1000))
+        kept = sketch.arrays()[0]
+        # 500 of 1000 at random have a sum with a standard deviation of 4565; this is five of them.
+        assert abs(kept.sum() - 249_750) < 5 * 4565
+
+    def test_a_partial_block_has_few_parts_however_small_the_updates_are(self):
+        partial = PartialBlock()
+        for number in range(1000):
+            partial = partial.extended(as_keys([number]), None)
+        assert len(partial) == 1000
+        assert len(partial.parts) <= 10
+        assert list(range(1000)) == partial.rows().keys.values.tolist()
+
+
+class TestUpdates:
+    def test_keys_of_weight_zero_are_passed_over(self):
+        sketch = SpaceSaving(2, block=2)
+        sketch.update(["x", "y"], [0, 0])
+        assert (sketch.kind, len(sketch), sketch.total) == (None, 0, 0)
+        sketch.update([3, 1, 2], [0, 1.5, 0])
+        assert sketch.top() == [HeavyHitter(1, 1.5, 0.0)]
+        sketch.update([7, 7], [0, 0.5])
+        # The two that weigh something fill the block, and no more.
+        sketch.update([8])
+        assert sketch.floor == 0.5
+
+    def test_an_empty_batch_has_no_kind_and_changes_nothing(self):
+        sketch = SpaceSaving(2)
+        sketch.update([])
+        assert (sketch.kind, sketch == SpaceSaving(2)) == (None, True)
+        sketch.update(["a"])
+        sketch.update([])
+        sketch.update([], [])
+        assert sketch.top() == [HeavyHitter("a", 1.0, 0.0)]
+        assert sketch.estimate([]).tolist() == []
+
+    def test_one_key_can_be_added(self):
+        sketch = SpaceSaving(3)
+        sketch.add(("a", 1))
+        sketch.add(("a", 1), 2.5)
+        sketch.add(("b", 1), weight=0)
+        assert sketch.top() == [HeavyHitter(("a", 1), 3.5, 0.0)]
+        assert sketch.kind == "(str, int)"
+
+    def test_weights_of_one_are_as_good_as_none(self):
+        first, second = SpaceSaving(2, block=3), SpaceSaving(2, block=3)
+        first.update([1, 2, 3, 3, 4])
+        second.update([1, 2, 3, 3, 4], np.ones(5))
+        assert same_now_and_later(first, second)
+
+    def test_every_container_counts_the_same(self):
+        rows = [("a", 1), ("b", 2), ("a", 1)]
+        left, right = ["a", "b", "a"], [1, 2, 1]
+        containers = [
+            rows,
+            Pairs(left, right),
+            (left, right),
+            (pa.array(left), np.array(right)),
+            Pairs(np.array(left), pa.chunked_array([right])),
+            Pairs(pa.array(left).dictionary_encode(), right),
+        ]
+        for container in containers:
+            sketch = SpaceSaving(5)
+            sketch.update(container)
+            assert sketch.top() == [
+                HeavyHitter(("a", 1), 2.0, 0.0),
+                HeavyHitter(("b", 2), 1.0, 0.0),
+            ]
+
+    @pytest.mark.parametrize("block", [2, 100], ids=["closed blocks", "unfinished block"])
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            np.array([5, 5, 6]),
+            np.array([b"five", b"five", b"six"]),
+            np.array([[5, 5], [5, 5], [6, 6]]),
+            np.array([[-5, 5], [-5, 5], [6, 6]]),
+        ],
+        ids=["integers", "bytes", "small pairs", "pairs"],
+    )
+    def test_the_caller_may_write_into_its_arrays_afterwards(self, keys, block):
+        keys, weights = keys.copy(), np.array([2.0, 2.0, 3.0])
+        sketch = SpaceSaving(5, block=block)
+        sketch.update(keys, weights)
+        expected = sketch.copy().to_bytes()
+        again = SpaceSaving(5, block=block)
+        again.update(keys, weights)
+        keys[:] = keys[2]
+        weights[:] = 100
+        assert expected == again.to_bytes()
+
+    def test_nobody_can_write_into_a_sketch_through_its_answers(self):
+        sketch = SpaceSaving(5)
+        sketch.update([(1, 2), (3, 4)], [5, 6])
+        before = sketch.to_bytes()
+        keys, estimates, errors = sketch.arrays()
+        for array in (keys.left, keys.right, estimates, errors, *sketch.bracket([(1, 2)])):
+            array[:] = 0
+        assert before == sketch.to_bytes()
+
+
+BAD_UPDATES = {
+    "a float as key": (lambda s: s.update([1.5]), InvalidKeyError, "float"),
+    "another kind in the batch": (lambda s: s.update([1, "x"]), InvalidKeyError, "'x'"),
+    "another kind than before": (lambda s: s.update(["x"]), InvalidKeyError, "str .* int keys"),
+    "pairs after integers": (lambda s: s.update([(1, 2)]), InvalidKeyError, r"\(int, int\) .* int"),
+    "another kind of weight 0": (lambda s: s.update(["x"], [0]), InvalidKeyError, "str .* int"),
+    "one key": (lambda s: s.update(7), InvalidKeyError, r"write \[7\]"),
+    "too wide": (lambda s: s.update([1, 2**63]), InvalidKeyError, "64 bits"),
+    "a list as key": (lambda s: s.add([1]), InvalidKeyError, "list"),
+    "weights that are too few": (lambda s: s.update([1, 2], [1]), InvalidValueError, "2 keys"),
+    "a negative weight": (lambda s: s.update([1, 2], [1, -1]), InvalidValueError, r"weights\[1\]"),
+    "a weight that is no number": (lambda s: s.update([1], [np.nan]), InvalidValueError, "nan"),
+    "an infinite weight": (lambda s: s.update([1], [np.inf]), InvalidValueError, "inf"),
+    "a weight of text": (lambda s: s.update([1], ["1"]), InvalidValueError, "not numbers"),
+    "too much weight": (lambda s: s.update([1], [2e301]), InvalidValueError, "scale them down"),
+    "overflow": (lambda s: s.update([1, 2], [1e308] * 2), InvalidValueError, "scale them down"),
+    "a question of another kind": (lambda s: s.estimate(["x"]), InvalidKeyError, "str .* int"),
+    "a bracket of another kind": (lambda s: s.bracket([("x", 1)]), InvalidKeyError, "str, int"),
+    "a negative top": (lambda s: s.top(-1), InvalidValueError, "k=-1"),
+    "half a top": (lambda s: s.top(1.5), InvalidValueError, "k=1.5"),
+}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(("act", "error", "words"), BAD_UPDATES.values(), ids=BAD_UPDATES)
+    def test_what_cannot_be_counted_is_refused_and_changes_nothing(self, act, error, words):
+        sketch = SpaceSaving(2, block=4)
+        sketch.update([1, 2, 3, 1, 2, 3])
+        before = sketch.copy()
+        with pytest.raises(error, match=words):
+            act(sketch)
+        assert same_now_and_later(before, sketch)
+
+    def test_the_first_batch_sets_no_kind_if_it_is_refused(self):
+        sketch = SpaceSaving(2)
+        with pytest.raises(InvalidValueError):
+            sketch.update(["a"], [-1])
+        sketch.update([1])
+        assert sketch.kind == "int"
+
+    def test_weights_that_come_little_by_little_cannot_overflow_either(self):
+        sketch = SpaceSaving(2, block=2)
+        sketch.update([1], [0.8e301])
+        with pytest.raises(InvalidValueError, match="scale them down"):
+            sketch.update([1], [0.8e301])
+        with pytest.raises(InvalidValueError, match="scale them down"):
+            sketch | sketch
+        assert sketch.total == 0.8e301
+
+    @pytest.mark.parametrize("capacity", [0, -1, 1.0, "10", None, True])
+    def test_a_capacity_is_a_whole_number_of_at_least_one(self, capacity):
+        with pytest.raises(InvalidValueError, match="capacity="):
+            SpaceSaving(capacity)
+
+    @pytest.mark.parametrize("block", [0, -1, 1.0, "10", None, True])
+    def test_a_block_is_a_whole_number_of_at_least_one(self, block):
+        with pytest.raises(InvalidValueError, match="block="):
+            SpaceSaving(1, block=block)
+
+    def test_sketches_of_other_capacities_do_not_merge(self):
+        with pytest.raises(MergeError, match=r"capacity 2 .* 3; merging sketches of other shape"):
+            SpaceSaving(2) | SpaceSaving(3)
+
+    def test_sketches_of_other_kinds_do_not_merge(self):
+        first, second = SpaceSaving(2), SpaceSaving(2)
+        first.update([1])
+        second.update(["a"])
+        with pytest.raises(MergeError, match=r"int keys .* str keys"):
+            first | second
+
+    def test_a_sketch_merges_with_sketches_only(self):
+        with pytest.raises(TypeError):
+            SpaceSaving(2) | {1: 2}
+
+    def test_a_sketch_is_not_hashable(self):
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(SpaceSaving(2))
+
+
+class TestAnswers:
+    def test_an_empty_sketch_answers_zero_for_any_kind(self):
+        sketch = SpaceSaving(3)
+        for keys in ([1], ["a"], [(1, b"b")]):
+            assert [0.0] == sketch.estimate(keys).tolist()
+        assert (sketch.top(), sketch.floor, sketch.total, len(sketch)) == ([], 0.0, 0.0, 0)
+        assert [0, 0, 0] == [len(array) for array in sketch.arrays()]
+        assert (sketch.kind, sketch.nbytes) == (None, 0)
+
+    def test_the_heaviest_come_first_and_ties_have_an_order_of_their_own(self):
+        sketch = SpaceSaving(10)
+        sketch.update(["x", "y", "z", "w", "y", "w", "w"])
+        assert ["w", "y"] == [row.key for row in sketch.top(2)]
+        backwards = SpaceSaving(10)
+        backwards.update(["w", "w", "y", "w", "z", "y", "x"])
+        assert sketch.top() == backwards.top()
+        assert [[], 4, 4] == [sketch.top(0), len(sketch.top(99)), len(sketch.top())]
+
+    @pytest.mark.parametrize(
+        ("keys", "kind", "left", "right"),
+        [
+            ([(1, 2), (1, 2), (-3, 4)], "(int, int)", np.int64, np.int64),
+            ([(1, 2), (1, 2), (3, 4)], "(int, int)", np.int64, np.int64),
+            ([("a", 2), ("a", 2), ("b", 4)], "(str, int)", object, np.int64),
+            ([("a", b"2"), ("a", b"2"), ("b", b"4")], "(str, bytes)", object, object),
+        ],
+    )
+    def test_pairs_come_back_as_two_arrays(self, keys, kind, left, right):
+        sketch = SpaceSaving(5)
+        sketch.update(keys)
+        pairs, estimates, errors = sketch.arrays()
+        assert sketch.kind == kind
+        assert (pairs.left.dtype, pairs.right.dtype) == (left, right)
+        assert keys[1:] == list(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True))
+        assert ([2.0, 1.0], [0.0, 0.0]) == (estimates.tolist(), errors.tolist())
+
+    @pytest.mark.parametrize(
+        ("keys", "dtype"), [([-1, 5], np.int64), (["é", ""], object), ([b"\0", b""], object)]
+    )
+    def test_single_keys_come_back_as_one_array(self, keys, dtype):
+        sketch = SpaceSaving(5)
+        sketch.update(keys, [2, 1])
+        array = sketch.arrays()[0]
+        assert (array.dtype, array.tolist()) == (dtype, keys)
+        assert [type(keys[0])] * 2 == [type(row.key) for row in sketch.top()]
+
+    @pytest.mark.parametrize("keys", [[1], [(1, 2)]], ids=["integers", "small pairs"])
+    def test_a_counter_of_integers_or_small_pairs_takes_24_bytes(self, keys):
+        sketch = SpaceSaving(5)
+        sketch.update(keys)
+        assert sketch.nbytes == 24
+
+    def test_text_of_dropped_keys_is_not_kept(self):
+        sketch = SpaceSaving(2, block=100)
+        sketch.update([f"a key of thirty bytes {i:08}" for i in range(100)])
+        sketch.update(["b"] * 3 + ["c"] * 3 + ["d"] * 94)
+        assert sketch.nbytes < 200
+
+    def test_a_question_of_large_pairs_does_not_confuse_small_ones(self):
+        sketch = SpaceSaving(5, block=1)
+        sketch.update([(0, 1), (1, 0), (1, 0)])
+        asked = [(0, 1), (1, 0), (-1, 0), (0, 2**32 + 1), (2**32, 1), (7, 7)]
+        assert [1.0, 2.0, 0.0, 0.0, 0.0, 0.0] == sketch.estimate(asked).tolist()
+
+    def test_it_says_what_it_holds(self):
+        sketch = SpaceSaving(1, block=3)
+        sketch.update(["a", "a", "b", "c"])
+        expected = "SpaceSaving(capacity=1, block=3): 1 keys of kind str, total 4, floor 2"
+        assert expected == repr(sketch)
+
+
+class TestBytes:
+    @every_kind
+    @given(capacity=CAPACITIES, block=BLOCKS, stream=STREAMS, more=STREAMS)
+    @settings(max_examples=50)
+    def test_a_sketch_comes_back_from_bytes(self, name, capacity, block, stream, more):
+        sketch = SpaceSaving(capacity, block=block)
+        feed(sketch, name, stream)
+        before = sketch.copy()
+        restored = SpaceSaving.from_bytes(sketch.to_bytes())
+        assert same_now_and_later(before, sketch)
+        assert sketch == restored
+        assert sketch.top() == restored.top()
+        assert (sketch.capacity, sketch.block, sketch.kind, sketch.floor, sketch.total) == (
+            restored.capacity,
+            restored.block,
+            restored.kind,
+            restored.floor,
+            restored.total,
+        )
+        truth = exact(stream)
+        check_against(restored, truth, name)
+        feed(restored, name, more)
+        truth.update(exact(more))
+        check_against(restored, truth, name)
+
+    @pytest.mark.parametrize(
+        "duplicate",
+        [
+            lambda sketch: pickle.loads(pickle.dumps(sketch)),  # noqa: S301  # our own bytes
+            copy.copy,
+            copy.deepcopy,
+            SpaceSaving.copy,
+        ],
+        ids=["pickle", "copy.copy", "copy.deepcopy", "copy"],
+    )
+    def test_a_duplicate_is_equal_and_leads_its_own_life(self, duplicate):
+        sketch = SpaceSaving(2, block=3)
+        sketch.update(["a", "b", "c", "c"])
+        twin = duplicate(sketch)
+        assert sketch == twin
+        assert twin is not sketch
+        twin.update(["b", "b"])
+        assert sketch != twin
+        assert sketch.total == 4
+
+    def test_sketches_differ_by_what_they_answer_and_by_their_parameters(self):
+        def sketch(keys, capacity=3, block=9):
+            made = SpaceSaving(capacity, block=block)
+            made.update(keys)
+            return made
+
+        assert sketch([1, 1, 2]) == sketch([1, 2, 1])
+        for other in (
+            sketch([1, 2, 2]),
+            sketch([1, 1, 3]),
+            sketch([1, 1, 2], capacity=4),
+            sketch([1, 1, 2], block=8),
+            sketch(["1", "1", "2"]),
+            SpaceSaving(3, block=9),
+            b"",
+        ):
+            assert sketch([1, 1, 2]) != other
+
+    def test_truncated_bytes_are_refused_at_every_length(self):
+        data = sample("text").to_bytes()
+        for length in range(len(data)):
+            with pytest.raises(CorruptDataError):
+                SpaceSaving.from_bytes(data[:length])
+
+    def test_every_flipped_byte_is_refused(self):
+        data = bytearray(sample("pairs of text and integers").to_bytes())
+        for place in range(len(data)):
+            for flip in (0x01, 0xFF):
+                data[place] ^= flip
+                with pytest.raises(CorruptDataError):
+                    SpaceSaving.from_bytes(bytes(data))
+                data[place] ^= flip
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"", b"PNSK", b"not ours at all, sorry", pickle.dumps([1, 2]), 5, "text", None],
+    )
+    def test_foreign_bytes_are_refused(self, data):
+        with pytest.raises(CorruptDataError):
+            SpaceSaving.from_bytes(data)
+
+    def test_bytes_of_another_sketch_are_refused(self):
+        with pytest.raises(CorruptDataError, match="hold a Scarecrow"):
+            SpaceSaving.from_bytes(wire.pack("Scarecrow", 1, {"capacity": 1, "block": 1}, {}))
+
+    def test_stored_bytes_do_not_change_with_the_version_of_penstock(self):
+        assert STORED == sample("pairs of text and integers").to_bytes().hex()
+        assert sample("pairs of text and integers") == SpaceSaving.from_bytes(bytes.fromhex(STORED))
+
+
+def sample(kind):
+    """Return a sketch with a floor above 0 and an unfinished block."""
+    sketch = SpaceSaving(3, block=8)
+    sketch.update([KINDS[kind](n) for n in (1, 1, 1, 2, 2, 3, 3, 4, 5, 1)])
+    return sketch
+
+
+STORED = (
+    "504e534b01fa0000007b2274797065223a225370616365536176696e67222c2276657273696f6e22"
+    "3a312c226669656c6473223a7b226361706163697479223a332c22626c6f636b223a382c226b696e"
+    "64223a22287374722c20696e7429222c22666c6f6f72223a322e302c22746f74616c223a31302e30"
+    "7d2c22617272617973223a5b5b22636f756e7473222c223c6638222c335d2c5b226572726f727322"
+    "2c223c6638222c335d2c5b226b6579732e6c6566742e64617461222c227c7531222c31355d2c5b22"
+    "6b6579732e6c6566742e6c656e67746873222c223c6938222c335d2c5b226b6579732e7269676874"
+    "2e76616c756573222c223c6938222c335d5d7d000000000000104000000000000000400000000000"
+    "00004000000000000000000000000000000000000000000000000074616720317461672032746167"
+    "20300500000000000000050000000000000005000000000000000100000000000000020000000000"
+    "00000300000000000000deee09d2"
+)
+
+
+def edited(kind, *, drop=(), fields=None, **arrays):
+    """Return a valid frame of a sample with some of its contents replaced by functions of them."""
+    old_fields, old = wire.unpack(sample(kind).to_bytes(), "SpaceSaving", 1)
+    old |= {name: change(old[name]) for name, change in arrays.items()}
+    old |= {"keys.values": old.pop("values")} if "values" in old else {}
+    new = {name: array for name, array in old.items() if name not in drop}
+    new_fields = {n: v for n, v in (old_fields | (fields or {})).items() if n not in drop}
+    return wire.pack("SpaceSaving", 1, new_fields, new)
+
+
+def at(place, value):
+    def change(array):
+        array[place] = value
+        return array
+
+    return change
+
+
+def swapped(array):
+    return array[[0, 2, 1]]
+
+
+WRONG_CONTENTS = {
+    "a count that is no number": ("integers", {"counts": at(0, np.nan)}),
+    "an infinite count": ("integers", {"counts": at(0, np.inf)}),
+    "a negative error": ("integers", {"errors": at(0, -1.0)}),
+    "a count below the floor": ("integers", {"counts": at(2, 0.5)}),
+    "an error above the floor": ("integers", {"errors": at(2, 99.0)}),
+    "an error that is no number": ("integers", {"errors": at(0, np.nan)}),
+    "counts that are too few": ("integers", {"counts": lambda a: a[:2]}),
+    "errors that are too many": ("integers", {"errors": lambda a: np.append(a, 0.0)}),
+    "counts of another type": ("integers", {"counts": lambda a: a.astype(np.uint8).view("u1")[:2]}),
+    "no counts": ("integers", {"drop": ["counts"]}),
+    "no errors": ("integers", {"drop": ["errors"]}),
+    "no keys": ("integers", {"drop": ["keys.values"]}),
+    "keys of another type": ("integers", {"keys.values": lambda a: a.astype(np.float64)}),
+    "equally heavy keys out of order": ("integers", {"keys.values": swapped}),
+    "rows out of order": ("integers", {"counts": lambda a: a[::-1]}),
+    "keys that are too few": ("integers", {"keys.values": lambda a: a[:2]}),
+    "a key twice": ("integers", {"keys.values": lambda a: a[[0, 1, 1]]}),
+    "a count of zero": (
+        "integers",
+        {"counts": at(2, 0.0), "errors": lambda a: a * 0, "fields": {"floor": 0}},
+    ),
+    "capacity 0": ("integers", {"fields": {"capacity": 0}}),
+    "capacity as text": ("integers", {"fields": {"capacity": "3"}}),
+    "no capacity": ("integers", {"drop": ["capacity"]}),
+    "more keys than capacity": ("integers", {"fields": {"capacity": 2}}),
+    "a floor though there is room": ("integers", {"fields": {"capacity": 4}}),
+    "no block": ("integers", {"drop": ["block"]}),
+    "no floor": ("integers", {"drop": ["floor"]}),
+    "a floor that is no number": ("integers", {"fields": {"floor": float("nan")}}),
+    "a floor as text": ("integers", {"fields": {"floor": "1"}}),
+    "a total of 0": ("integers", {"fields": {"total": 0}}),
+    "an endless total": ("integers", {"fields": {"total": 1e305}}),
+    "no total": ("integers", {"drop": ["total"]}),
+    "no kind": ("integers", {"drop": ["kind"]}),
+    "a kind that there is not": ("integers", {"fields": {"kind": "float"}}),
+    "a kind that is no text": ("integers", {"fields": {"kind": ["int"]}}),
+    "another kind": ("integers", {"fields": {"kind": "str"}}),
+    "a kind of three": ("pairs of small integers", {"fields": {"kind": "(int, int, int)"}}),
+    "a kind left open": ("pairs of small integers", {"fields": {"kind": "(int, int"}}),
+    "half a pair": ("pairs of small integers", {"drop": ["keys.right.values"]}),
+    "sides of two lengths": ("pairs of small integers", {"keys.left.values": lambda a: a[:2]}),
+    "text out of order": ("text", {"keys.data": lambda a: np.roll(a, 1)}),
+    "text that is too short": ("text", {"keys.data": lambda a: a[:-1]}),
+    "text that is not UTF-8": ("text", {"keys.data": at(0, 0xFF)}),
+    "a negative length": ("text", {"keys.lengths": lambda a: a + np.array([-99, 99, 0])}),
+    "lengths that wrap round": (
+        "text",
+        {"keys.lengths": lambda a: a + np.array([2**62, 2**62, -(2**63)])},
+    ),
+    "lengths that are too few": ("text", {"keys.lengths": lambda a: np.array([a[0] + a[1], a[2]])}),
+}
+
+
+class TestWrongContents:
+    @pytest.mark.parametrize(("kind", "changes"), WRONG_CONTENTS.values(), ids=WRONG_CONTENTS)
+    def test_a_sound_frame_with_wrong_contents_is_refused(self, kind, changes):
+        with pytest.raises(CorruptDataError):
+            SpaceSaving.from_bytes(edited(kind, **changes))
+
+    def test_the_frames_are_sound_apart_from_that(self):
+        for kind in ("integers", "text", "pairs of small integers"):
+            assert sample(kind) == SpaceSaving.from_bytes(edited(kind))
+
+
+class SpaceSavingMachine(RuleBasedStateMachine):
+    """Sketches of one capacity, each beside the exact counts of its stream."""
+
+    sketches = Bundle("sketches")
+    name = staticmethod(KINDS["pairs that are small at times"])
+
+    def __init__(self):
+        super().__init__()
+        self.pairs = []
+
+    def remember(self, sketch, truth):
+        self.pairs.append((sketch, truth))
+        return sketch, truth
+
+    @rule(target=sketches, block=BLOCKS)
+    def start(self, block):
+        return self.remember(SpaceSaving(3, block=block), Counter())
+
+    @rule(pair=sketches, stream=STREAMS, weighted=st.booleans())
+    def update(self, pair, stream, weighted):
+        feed(pair[0], self.name, stream, weighted=weighted)
+        pair[1].update(exact(stream, weighted=weighted))
+
+    @rule(pair=sketches, number=NUMBERS, weight=WEIGHTS)
+    def add(self, pair, number, weight):
+        pair[0].add(self.name(number), weight)
+        pair[1][number] += weight
+
+    @rule(target=sketches, first=sketches, second=sketches)
+    def merge(self, first, second):
+        return self.remember(first[0] | second[0], first[1] + second[1])
+
+    @rule(target=sketches, pair=sketches)
+    def store_and_restore(self, pair):
+        return self.remember(SpaceSaving.from_bytes(pair[0].to_bytes()), Counter(pair[1]))
+
+    @rule(target=sketches, pair=sketches)
+    def copy(self, pair):
+        twin = self.remember(pair[0].copy(), Counter(pair[1]))
+        assert pair[0] == twin[0]
+        return twin
+
+    @rule(pair=sketches, number=NUMBERS)
+    def ask(self, pair, number):
+        assert pair[0].estimate([self.name(number)])[0] >= pair[1][number]
+
+    @rule(target=sketches, pair=sketches)
+    def be_refused(self, pair):
+        before = pair[0].copy()
+        with pytest.raises(InvalidValueError):
+            pair[0].update([self.name(0)], [-1])
+        with pytest.raises(InvalidKeyError):
+            pair[0].update([self.name(0), 7])
+        assert before == pair[0]
+        return multiple()
+
+    @invariant()
+    def all_promises_hold(self):
+        for sketch, truth in self.pairs:
+            check_against(sketch, truth, self.name)
+
+
+TestSpaceSavingMachine = SpaceSavingMachine.TestCase
+TestSpaceSavingMachine.settings = settings(max_examples=40, stateful_step_count=15)
+
+
+class TextbookSpaceSaving:
+    """The algorithm as published, with a heap whose entries are renewed when they come up."""
+
+    def __init__(self, capacity):
+        self.capacity = capacity
+        self.counts = {}
+        self.heap = []
+
+    def update(self, keys):
+        for key in keys:
+            if key in self.counts:
+                self.counts[key] += 1
+            elif len(self.counts) < self.capacity:
+                self.counts[key] = 1
+                heapq.heappush(self.heap, (1, key))
+            else:
+                count, lightest = heapq.heappop(self.heap)
+                while count != self.counts[lightest]:
+                    count, lightest = heapq.heappushpop(
+                        self.heap, (self.counts[lightest], lightest)
+                    )
+                del self.counts[lightest]
+                self.counts[key] = count + 1
+                heapq.heappush(self.heap, (count + 1, key))
+
+    def top(self, k):
+        return sorted(self.counts, key=lambda key: (-self.counts[key], key))[:k]
+
+
+def zipf_stream(size=100_000, distinct=50_000, seed=7):
+    rng = np.random.default_rng(seed)
+    shares = np.cumsum(1 / np.arange(1, distinct + 1))
+    ranks = np.searchsorted(shares, rng.random(size) * shares[-1])
+    return rng.permutation(distinct)[ranks]
+
+
+def recall(found, stream, k):
+    return len(set(found) & {key for key, _ in Counter(stream.tolist()).most_common(k)}) / k
+
+
+class TestQuality:
+    def test_the_heaviest_hundred_of_a_zipf_stream_are_found(self):
+        stream = zipf_stream()
+        sketch = SpaceSaving(1000, block=4096)
+        sketch.update(stream)
+        # Measured: all of them.
+        assert recall([row.key for row in sketch.top(100)], stream, 100) >= 0.95
+
+    def test_it_finds_more_than_the_textbook_with_as_many_counters(self):
+        stream = zipf_stream()
+        sketch, rival = SpaceSaving(1000, block=4096), TextbookSpaceSaving(1000)
+        sketch.update(stream)
+        rival.update(stream.tolist())
+        ours = recall(sketch.arrays()[0].tolist(), stream, 1000)
+        theirs = recall(rival.top(1000), stream, 1000)
+        # Measured: 0.617 and 0.427, and a floor of 25 beside one of 59. The block pays for it.
+        assert ours > theirs + 0.15
+        assert sketch.floor < min(rival.counts.values()) / 2
+
+    def test_it_agrees_with_datasketches(self):
+        stream = zipf_stream(size=20_000, distinct=2000)
+        sketch = SpaceSaving(96, block=512)
+        sketch.update(stream)
+        rival = datasketches.frequent_items_sketch(7)
+        for key in stream.tolist():
+            rival.update(key)
+        truth = Counter(stream.tolist())
+        lower, upper = sketch.bracket(list(truth))
+        for key, low, high in zip(truth, lower, upper, strict=True):
+            their_low, their_high = rival.get_lower_bound(key), rival.get_upper_bound(key)
+            assert their_low <= truth[key] <= their_high
+            assert low <= truth[key] <= high
+            assert max(low, their_low) <= min(high, their_high)
+        assert sketch.floor <= sketch.total / 97
+
+
+PROGRAM = """
+import hashlib, random
+from sketches.space_saving import SpaceSaving
+random.seed(3)
+everything = hashlib.sha256()
+for name in (int, str, lambda n: (n, n * n), lambda n: (str(n), -n)):
+    for weights in (None, [random.randrange(1, 9) / 8 for _ in range(20_000)]):
+        sketch = SpaceSaving(100, block=3000)
+        sketch.update([name(int(random.paretovariate(0.5)) % 5000) for _ in range(20_000)], weights)
+        everything.update((sketch | sketch).to_bytes())
+print(everything.hexdigest())
+"""
+
+
+def digest(environment):
+    """Return what the program prints in a process with these variables."""
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    done = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+class TestEveryProcess:
+    def test_the_bytes_do_not_depend_on_the_hash_seed(self):
+        first, second = (digest({"PYTHONHASHSEED": seed}) for seed in ("1", "2"))
+        assert first == second
+        assert len(first) == 65
+
+    def test_the_bytes_do_not_depend_on_the_processor(self):
+        found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+        assert digest({}) == digest({"NPY_DISABLE_CPU_FEATURES": " ".join(found)})
