@@ -1,8 +1,8 @@
 """Values: objects that never change after they are made, also when they hold maps or arrays."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,17 @@ class FrozenMap(Mapping[K, V], Generic[K, V]):
 
     __slots__ = ("_items",)
 
+    _items: dict[K, V]
+
     def __init__(self, items: Mapping[K, V] | None = None) -> None:
-        given: Any = {} if items is None else items
-        self._items: dict[K, V] = {key: given[key] for key in sorted(given)}
+        given: Any = {} if items is None else _mapping("items", items)
+        object.__setattr__(self, "_items", {key: given[key] for key in sorted(given)})
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"cannot set {name!r}: a FrozenMap does not change; make a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"cannot delete {name!r}: a FrozenMap does not change")
 
     def __getitem__(self, key: K) -> V:
         return self._items[key]
@@ -112,6 +120,29 @@ def named_by_pair(where: str, values: object, wanted: type[V]) -> FrozenMap[tupl
     return FrozenMap(checked)
 
 
+def listed(where: str, values: object) -> tuple[Any, ...]:
+    """Return the members of a list as a tuple, or say why it is not one.
+
+    Text is refused although it iterates, for a single name given in place of a list of names
+    would be taken for its letters; a set is, for its order differs from process to process.
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidValueError(f"{where}={values!r} is not a list; write [...] around its members")
+    if isinstance(values, set | frozenset):
+        raise InvalidValueError(f"{where}={values!r} is a set, which has no order; give a list")
+    return tuple(values)
+
+
+def numeric(where: str, values: object) -> NDArray[Any]:
+    """Return values as an array of numpy's choice, or say why they are none."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidValueError(
+            f"{where}={values!r} is not an array: {error}; give one number for each row"
+        ) from error
+
+
 def _mapping(where: str, values: object) -> Mapping[Any, Any]:
     if not isinstance(values, Mapping):
         raise InvalidValueError(f"{where}={values!r} is not a mapping; write {{name: value}}")
@@ -120,4 +151,4 @@ def _mapping(where: str, values: object) -> Mapping[Any, Any]:
 
 def _require(where: str, value: object, wanted: type) -> None:
     if not isinstance(value, wanted):
-        raise InvalidValueError(f"{where} is {value!r}, where a {wanted.__name__} belongs")
+        raise InvalidValueError(f"{where} is {value!r}; give a {wanted.__name__}")
