@@ -7,10 +7,10 @@ is not its affair: the edge knows.
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sketches.checks import whole
-from sketches.errors import CorruptDataError, InvalidValueError
+from sketches.errors import CorruptDataError, InvalidValueError, PenstockError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,15 @@ class Grouping(ABC):
     kind: ClassVar[str]
     one_owner: ClassVar[bool] = False
     needs_key: ClassVar[bool] = False
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Refuse a grouping without a kind, such as this base class."""
+        if not isinstance(getattr(cls, "kind", None), str):
+            raise InvalidValueError(
+                f"{cls.__name__} has no kind and spreads nothing; "
+                "use one that has, such as Shuffle() or Fields()"
+            )
+        return object.__new__(cls)
 
     @property
     def instances(self) -> int | None:
@@ -112,7 +121,9 @@ def grouping_from_dict(data: object) -> Grouping:
         if known.kind == kind:
             try:
                 return known.from_dict(fields)
-            except (TypeError, InvalidValueError) as error:
+            except CorruptDataError:
+                raise
+            except (TypeError, PenstockError) as error:
                 raise CorruptDataError(f"grouping {data!r}: {error}") from error
     kinds = ", ".join(known.kind for known in GROUPINGS)
     raise CorruptDataError(f"unknown grouping {kind!r}; known: {kinds}")

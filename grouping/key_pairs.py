@@ -10,7 +10,7 @@ from sketches.checks import weights
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.keys import Pairs, as_keys
 from sketches.space_saving import SpaceSaving
-from sketches.values import ArrayValue, protected
+from sketches.values import ArrayValue, numeric, protected
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,19 +32,22 @@ class KeyPairs(ArrayValue):
     counts: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        left, right = as_keys(self.left), as_keys(self.right)
+        left, right = _as_array(self.left), _as_array(self.right)
         if len(left) != len(right):
             raise InvalidValueError(
                 f"{len(left)} left keys do not pair with {len(right)} right keys; "
                 "the two columns must have the same length"
             )
-        object.__setattr__(self, "left", _as_array(self.left))
-        object.__setattr__(self, "right", _as_array(self.right))
-        object.__setattr__(self, "counts", protected(weights("counts", self.counts, len(left))))
+        counts = weights("counts", numeric("counts", self.counts), len(left))
+        object.__setattr__(self, "left", left)
+        object.__setattr__(self, "right", right)
+        object.__setattr__(self, "counts", protected(counts))
 
     @classmethod
     def of(cls, sketch: SpaceSaving) -> "KeyPairs":
         """Read the pairs a sketch holds, by the middle of what it knows of each count."""
+        if not isinstance(sketch, SpaceSaving):
+            raise InvalidValueError(f"{sketch!r} is not a SpaceSaving; give the sketch of pairs")
         pairs, estimates, errors = sketch.arrays()
         if not len(estimates):
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), estimates)
