@@ -32,9 +32,23 @@ def read(text: str | bytes, kind: str, build: "Callable[[Record], T]") -> T:
             value of its kind.
     """
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        return _built(_parsed(text, kind), kind, build)
+    except RecursionError as error:
+        raise CorruptDataError(f"this {kind} is nested too deeply to be one of ours") from error
+
+
+def _parsed(text: str | bytes, kind: str) -> object:
+    if not isinstance(text, str | bytes):
+        raise CorruptDataError(f"a {kind} is read from text, not from {_shown(text)}")
+    try:
+        return json.loads(
+            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
+        )
+    except ValueError as error:
         raise CorruptDataError(f"this {kind} is not JSON: {error}") from error
+
+
+def _built(document: object, kind: str, build: "Callable[[Record], T]") -> T:
     record = Record(document, kind)
     found = record.take("penstock", str)
     if found != kind:
@@ -104,6 +118,13 @@ class Record:
         """Take a list of strings; an absent list is empty."""
         return self._list(name, str)
 
+    def optional_strings(self, name: str) -> tuple[str, ...] | None:
+        """Take a list of strings, or return None where it is absent or null."""
+        if self._data.get(name) is None:
+            self._data.pop(name, None)
+            return None
+        return self.strings(name)
+
     def integers(self, name: str) -> tuple[int, ...]:
         """Take a list of integers; an absent list is empty."""
         return self._list(name, int)
@@ -133,11 +154,25 @@ class Record:
 
 
 def _compact(value: object) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: no file could hold it but escaped
+        return json.dumps(value, allow_nan=False)
+    return text
 
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number that JSON knows")
+
+
+def _refuse_duplicates(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in entries:
+        if name in found:
+            raise ValueError(f"{_shown(name)} is given twice in one object; keep one")
+        found[name] = value
+    return found
 
 
 def _shown(value: object, limit: int = 60) -> str:

@@ -1,6 +1,7 @@
 """Names of operators, nodes and racks."""
 
 import re
+from collections.abc import Container
 
 from optimizers.errors import InvalidValueError
 
@@ -14,3 +15,8 @@ def check_name(kind: str, name: object) -> str:
             f"{kind} name {name!r} is not a word; use letters, digits and _ . : @ -"
         )
     return name
+
+
+def is_name(name: object, names: Container[str]) -> bool:
+    """Return whether it is one of the names; what is no text, and may not hash, is none."""
+    return isinstance(name, str) and name in names

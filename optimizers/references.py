@@ -17,6 +17,8 @@ def reference_to(function: Callable[..., Any] | str) -> str:
     >>> reference_to(math.sqrt)
     'math:sqrt'
     """
+    if not callable(function) and not isinstance(function, str):
+        raise TopologyError(f"{function!r} is not a function; give one, or its place")
     if isinstance(function, str):
         if not _REFERENCE.fullmatch(function):
             raise TopologyError(
@@ -26,7 +28,7 @@ def reference_to(function: Callable[..., Any] | str) -> str:
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)
     reference = f"{module}:{name}"
-    if module == "__main__" or not _REFERENCE.fullmatch(reference):
+    if None in (module, name) or module == "__main__" or not _REFERENCE.fullmatch(reference):
         raise TopologyError(
             f"{function!r} has no place to be found at again; "
             "define it at the top level of a module that can be imported"
