@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers.documents import Record, read, write
 from optimizers.errors import InvalidValueError, PlanError, UnknownNameError
-from optimizers.names import check_name
+from optimizers.names import check_name, is_name
 from sketches.checks import number, whole
+from sketches.values import listed
 
 if TYPE_CHECKING:
     from optimizers.plan import Plan
@@ -63,7 +64,7 @@ class Cluster:
     draining: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        nodes = tuple(self.nodes)
+        nodes = listed("nodes", self.nodes)
         if not nodes:
             raise InvalidValueError("a cluster without nodes cannot run a job; give at least one")
         seen = set()
@@ -74,9 +75,8 @@ class Cluster:
                 raise InvalidValueError(f"two nodes are called {node.name!r}; rename one")
             seen.add(node.name)
         object.__setattr__(self, "nodes", nodes)
-        object.__setattr__(self, "draining", tuple(sorted(set(self.draining))))
-        for name in self.draining:
-            self.node(name)
+        draining = {self.node(name).name for name in listed("draining", self.draining)}
+        object.__setattr__(self, "draining", tuple(sorted(draining)))
         if len(self.draining) == len(nodes):
             raise InvalidValueError(
                 f"all {len(nodes)} nodes are draining; keep at least one to work on"
@@ -103,14 +103,15 @@ class Cluster:
 
     def node(self, name: str) -> Node:
         """Return the node of that name."""
-        if name not in self._by_name:
+        if not is_name(name, self._by_name):
             raise UnknownNameError.among("node", name, self._by_name)
         return self._by_name[name]
 
     def deal(self, instances: int) -> tuple[str, ...]:
         """Deal instances out to the working nodes in turn: the default deployment."""
         names = [node.name for node in self.working]
-        return tuple(names[instance % len(names)] for instance in range(instances))
+        count = whole("instances", instances, at_least=1)
+        return tuple(names[instance % len(names)] for instance in range(count))
 
     def under(self, plan: "Plan") -> "Cluster":
         """Return the cluster as it is once the plan's nodes are added and draining."""
@@ -125,7 +126,12 @@ class Cluster:
                 )
             if node.name not in self._by_name:
                 nodes.append(node)
-        return replace(self, nodes=tuple(nodes), draining=(*self.draining, *plan.drain))
+        draining = {*self.draining, *plan.drain}
+        if all(node.name in draining for node in nodes):
+            raise PlanError(
+                f"draining {list(plan.drain)} would leave no node to work on; keep or add one"
+            )
+        return replace(self, nodes=tuple(nodes), draining=tuple(sorted(draining)))
 
     def to_json(self) -> str:
         """Write the cluster as a JSON document."""

@@ -56,7 +56,7 @@ class Migration:
     @property
     def bytes(self) -> float:
         """How much state moves, as far as it is known; see `unsized`."""
-        return sum(move.bytes for move in self.groups if move.bytes is not None)
+        return sum((move.bytes for move in self.groups if move.bytes is not None), 0.0)
 
     @property
     def unsized(self) -> int:

@@ -8,6 +8,7 @@ from optimizers.errors import InvalidValueError, PlanError
 from optimizers.names import check_name
 from optimizers.topology import Operator
 from sketches.checks import whole
+from sketches.values import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +27,21 @@ class Deployment:
     groups: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        nodes = tuple(check_name("node", name) for name in self.nodes)
+        nodes = tuple(check_name("node", name) for name in listed("nodes", self.nodes))
         if not nodes:
             raise InvalidValueError("a deployment without instances runs nothing; name their nodes")
         groups = tuple(
             whole(f"groups[{group}]", instance, at_least=0, at_most=len(nodes) - 1)
-            for group, instance in enumerate(self.groups)
+            for group, instance in enumerate(listed("groups", self.groups))
         )
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "groups", groups)
 
     def node_of(self, group: int) -> str:
         """Return the node that holds a key group."""
+        if not self.groups:
+            raise InvalidValueError(f"group={group!r}: a stateless operator has no key groups")
+        group = whole("group", group, at_least=0, at_most=len(self.groups) - 1)
         return self.nodes[self.groups[group]]
 
     def check(self, operator: Operator, instances: int) -> None:

@@ -1,7 +1,7 @@
 """Plans: what optimizers decide, as frozen values that merge, check, travel and can be read."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
@@ -18,9 +18,9 @@ from optimizers.migration import Migration, migration_between
 from optimizers.names import check_name
 from optimizers.placement import Deployment
 from optimizers.statistics import Statistics
-from optimizers.topology import EdgeName, Operator, Topology, check_grouping
+from optimizers.topology import EdgeName, Operator, Topology
 from sketches.checks import number, whole
-from sketches.values import FrozenMap, named, named_by_pair
+from sketches.values import FrozenMap, listed, named, named_by_pair
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,9 +46,7 @@ class Note:
         for name in ("by", "about", "text"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidValueError(f"note: {name}={getattr(self, name)!r} is not text")
-        given = self.figures.items() if isinstance(self.figures, Mapping) else self.figures
-        figures = tuple((str(name), number(str(name), value)) for name, value in given)
-        object.__setattr__(self, "figures", figures)
+        object.__setattr__(self, "figures", tuple(map(_figure, _entries(self.figures))))
 
     def __str__(self) -> str:
         numbers = ", ".join(f"{name} {value:g}" for name, value in self.figures)
@@ -74,7 +72,8 @@ class Plan:
         batch: how many tuples an operator emits at once; of a source, how many it lets in.
         routing: which instance owns which key of a keyed operator, on all edges into it.
         placement: where an operator's key groups and instances live.
-        scheduling: how the tuples of one edge are spread, in place of the edge's own grouping.
+        scheduling: how the tuples of one edge into an operator without a key are spread, in place
+            of the edge's own grouping.
         add: nodes to be added to the cluster.
         drain: names of nodes to be emptied and then given back.
         notes: why; they take part in no decision.
@@ -108,13 +107,14 @@ class Plan:
                     f"routing[{name!r}] is {grouping!r}, which does not choose by key; "
                     "route by Fields() or a table, or schedule the edge instead"
                 )
-        drained = {check_name("drained node", name) for name in self.drain}
-        for note in self.notes:
+        drained = {check_name("drained node", name) for name in listed("drain", self.drain)}
+        notes = listed("notes", self.notes)
+        for note in notes:
             if not isinstance(note, Note):
                 raise InvalidValueError(f"notes holds {note!r}, which is not a Note")
-        object.__setattr__(self, "add", _sorted_nodes(self.add))
+        object.__setattr__(self, "add", _sorted_nodes(listed("add", self.add)))
         object.__setattr__(self, "drain", tuple(sorted(drained)))
-        object.__setattr__(self, "notes", tuple(sorted(set(self.notes))))
+        object.__setattr__(self, "notes", tuple(sorted(set(notes))))
         for node in self.add:
             if node.name in self.drain:
                 raise PlanError(
@@ -195,7 +195,17 @@ class Plan:
         for source, target in self.scheduling:
             _known("scheduling", topology.edge, source, target)
         for operator in topology.operators:
-            self._check_operator(operator, topology)
+            self._check_operator(operator)
+        for edge in self.scheduling:
+            if topology.operator(edge[1]).keyed:
+                raise PlanError(
+                    f"scheduling[{edge!r}]: operator {edge[1]!r} keeps state by its key; "
+                    "route its keys instead, on all edges into it at once"
+                )
+        try:
+            topology.under(self)
+        except TopologyError as error:
+            raise PlanError(f"the plan does not fit: {error}") from error
         if cluster is not None:
             self._check_nodes(cluster)
 
@@ -216,6 +226,8 @@ class Plan:
         """
         for plan in (self, new):
             plan.check(topology, cluster)
+        if statistics is not None:
+            statistics.check(topology)
         return migration_between(
             (topology.under(self), cluster.under(self), self.placement),
             (topology.under(new), cluster.under(new), new.placement),
@@ -284,7 +296,7 @@ class Plan:
             scheduling={e: g for e, g in self.scheduling.items() if fits(e[1], g.instances)},
         )
 
-    def _check_operator(self, operator: Operator, topology: Topology) -> None:
+    def _check_operator(self, operator: Operator) -> None:
         name = operator.name
         instances = self.parallelism.get(name, operator.parallelism)
         if operator.keyed and instances > operator.key_groups:
@@ -298,20 +310,10 @@ class Plan:
             )
         if name in self.placement:
             self.placement[name].check(operator, instances)
-        planned = replace(operator, parallelism=instances)
-        for edge in topology.inputs(name):
-            chosen = self.scheduling.get(edge.name, self.routing.get(name, edge.grouping))
-            if chosen is not None:
-                try:
-                    check_grouping(edge, planned, chosen)
-                except TopologyError as error:
-                    raise PlanError(f"the plan does not fit: {error}") from error
 
     def _check_nodes(self, cluster: Cluster) -> None:
         for name in self.drain:
             _known("drain", cluster.node, name)
-        if len({*self.drain, *cluster.draining}) >= len(cluster.nodes) + len(self.add):
-            raise PlanError(f"draining {list(self.drain)} would leave no node; keep or add one")
         later = cluster.under(self)
         for operator, deployment in self.placement.items():
             for node in deployment.nodes:
@@ -351,13 +353,22 @@ def _scheduling_entry(record: Record) -> tuple[EdgeName, Grouping]:
 
 
 def _note(record: Record) -> Note:
-    figures = record.take("figures", list, [])
-    for figure in figures:
-        if not isinstance(figure, list) or len(figure) != 2 or not isinstance(figure[0], str):
-            raise InvalidValueError(f"figure {figure!r} is not a name with a number")
     return Note(
         record.take("by", str),
         record.take("about", str),
         record.take("text", str),
-        tuple((name, value) for name, value in figures),
+        record.take("figures", list, []),  # type: ignore[arg-type]  # made tuples by Note
     )
+
+
+def _entries(figures: object) -> tuple[Any, ...]:
+    return tuple(figures.items()) if isinstance(figures, Mapping) else listed("figures", figures)
+
+
+def _figure(figure: object) -> tuple[str, float]:
+    match figure:
+        case (str() as name, value):
+            # Adding zero leaves one zero only: notes that are equal are to be written alike.
+            return name, number(f"figure {name!r}", value) + 0.0
+        case _:
+            raise InvalidValueError(f"figure {figure!r} is not a name with a number")

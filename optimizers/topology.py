@@ -1,7 +1,7 @@
 """A stream job: a directed acyclic graph of named operators."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,9 +15,10 @@ from grouping.groupings import (
 )
 from optimizers.documents import Record, read, write
 from optimizers.errors import InvalidValueError, TopologyError, UnknownNameError
-from optimizers.names import check_name
+from optimizers.names import check_name, is_name
 from optimizers.references import function_at, reference_to
 from sketches.checks import whole
+from sketches.values import listed
 
 if TYPE_CHECKING:
     from optimizers.plan import Plan
@@ -68,6 +69,10 @@ class Operator:
             if not isinstance(self.apply, str):
                 raise TopologyError(f"{where}apply={self.apply!r} is neither a function nor a name")
             reference_to(self.apply)
+        if not isinstance(self.partial, bool):
+            raise TopologyError(
+                f"{where}partial={self.partial!r} is not a bool; give True or False"
+            )
         if self.partial and not self.keyed:
             raise TopologyError(f"{where}partial=True means nothing without a key; give it a key")
         if self.keyed and self.parallelism > self.key_groups:
@@ -110,7 +115,7 @@ class Operator:
         """Build it from the record of a document."""
         return cls(
             record.take("name", str),
-            record.strings("key") or None,
+            record.optional_strings("key"),
             record.take("parallelism", int, 1),
             record.optional("apply", str),
             record.take("key_groups", int, KEY_GROUPS),
@@ -170,7 +175,7 @@ class Edge:
             record.take("source", str),
             record.take("target", str),
             None if grouping is None else grouping_from_dict(grouping),
-            record.strings("key") or None,
+            record.optional_strings("key"),
         )
 
 
@@ -208,13 +213,15 @@ class Topology:
     edges: tuple[Edge, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operators", tuple(self.operators))
-        object.__setattr__(self, "edges", tuple(self.edges))
+        object.__setattr__(self, "operators", listed("operators", self.operators))
+        object.__setattr__(self, "edges", listed("edges", self.edges))
         _check_operators(self.operators)
         _check_edges(self.edges, self._by_name)
         self.order  # noqa: B018  # refuses cycles
         for edge in self.edges:
-            check_grouping(edge, self.operator(edge.target), self.grouping(*edge.name))
+            _check_grouping(edge, self.operator(edge.target), self.grouping(*edge.name))
+        for operator in self.operators:
+            self._check_owners(operator)
 
     @classmethod
     def source(cls, operator: Operator | str, **fields: Any) -> "Topology":
@@ -242,7 +249,7 @@ class Topology:
         added = _as_operator(operator, fields)
         if after is None:
             after = self.operators[-1].name
-        sources = (after,) if isinstance(after, str) else tuple(after)
+        sources = (after,) if isinstance(after, str) else listed("after", after)
         if not sources:
             raise TopologyError(
                 f"operator {added.name!r} is after nothing; name one, or begin with also()"
@@ -294,28 +301,31 @@ class Topology:
         Directly, or through operators without a key: those are passed through, for a tuple
         may keep both keys all the way.
         """
-        hops = []
-        for first in self.order:
-            if not self.operator(first).keyed:
-                continue
-            ahead = {edge.target for edge in self.outputs(first)}
-            for name in self.order:
-                if name not in ahead:
-                    continue
-                if self.operator(name).keyed:
-                    hops.append((first, name))
-                else:
-                    ahead.update(edge.target for edge in self.outputs(name))
-        return tuple(hops)
+        places = {name: place for place, name in enumerate(self.order)}
+        ahead: dict[str, set[str]] = {}
+        for name in reversed(self.order):
+            found: set[str] = set()
+            for edge in self.outputs(name):
+                keyed = self.operator(edge.target).keyed
+                found |= {edge.target} if keyed else ahead[edge.target]
+            ahead[name] = found
+        return tuple(
+            (first, second)
+            for first in self.order
+            if self.operator(first).keyed
+            for second in sorted(ahead[first], key=places.__getitem__)
+        )
 
     def operator(self, name: str) -> Operator:
         """Return the operator of that name."""
-        if name not in self._by_name:
+        if not is_name(name, self._by_name):
             raise UnknownNameError.among("operator", name, self._by_name)
         return self._by_name[name]
 
     def edge(self, source: str, target: str) -> Edge:
         """Return the edge between the two operators."""
+        for end in (source, target):
+            self.operator(end)
         if (source, target) not in self._edges_by_name:
             raise UnknownNameError.among("edge", f"{source} -> {target}", map(str, self.edges))
         return self._edges_by_name[source, target]
@@ -342,23 +352,30 @@ class Topology:
         return _columns(self.edge(source, target).key) or self.operator(target).key_columns
 
     def under(self, plan: "Plan") -> "Topology":
-        """Return the job as it is once the plan's parallelism and groupings are in force."""
+        """Return the job as it is once the plan's parallelism and groupings are in force.
+
+        Where the plan changes an operator's parallelism, a grouping that was made for another
+        number of instances lapses, as in `Plan.amended`: the edge returns to its default.
+        """
         if not (plan.parallelism or plan.routing or plan.scheduling):
             return self
         operators = tuple(
-            replace(operator, parallelism=plan.parallelism.get(operator.name, operator.parallelism))
+            replace(operator, parallelism=plan.parallelism[operator.name])
+            if operator.name in plan.parallelism
+            else operator
             for operator in self.operators
         )
-        edges = tuple(
-            replace(
-                edge,
-                grouping=plan.scheduling.get(
-                    edge.name, plan.routing.get(edge.target, edge.grouping)
-                ),
-            )
-            for edge in self.edges
-        )
+        edges = tuple(self._edge_under(plan, edge) for edge in self.edges)
         return Topology(operators, edges)
+
+    def _edge_under(self, plan: "Plan", edge: Edge) -> Edge:
+        chosen = plan.scheduling.get(edge.name, plan.routing.get(edge.target))
+        if chosen is not None:
+            return replace(edge, grouping=chosen)
+        made_for = edge.grouping.instances if edge.grouping is not None else None
+        if made_for in (None, plan.parallelism.get(edge.target, made_for)):
+            return edge
+        return replace(edge, grouping=None)
 
     def to_json(self) -> str:
         """Write the topology as a JSON document; functions are written by their place."""
@@ -398,20 +415,33 @@ class Topology:
 
     @cached_property
     def _inputs(self) -> dict[str, tuple[Edge, ...]]:
-        found: dict[str, tuple[Edge, ...]] = {}
+        found: dict[str, list[Edge]] = {}
         for edge in self.edges:
-            found[edge.target] = (*found.get(edge.target, ()), edge)
-        return found
+            found.setdefault(edge.target, []).append(edge)
+        return {name: tuple(edges) for name, edges in found.items()}
 
     @cached_property
     def _outputs(self) -> dict[str, tuple[Edge, ...]]:
-        found: dict[str, tuple[Edge, ...]] = {}
+        found: dict[str, list[Edge]] = {}
         for edge in self.edges:
-            found[edge.source] = (*found.get(edge.source, ()), edge)
-        return found
+            found.setdefault(edge.source, []).append(edge)
+        return {name: tuple(edges) for name, edges in found.items()}
+
+    def _check_owners(self, operator: Operator) -> None:
+        """Refuse two edges that would send one key to two owners."""
+        if not operator.keyed or operator.partial:
+            return
+        inputs = self.inputs(operator.name)
+        for edge in inputs[1:]:
+            first, other = self.grouping(*inputs[0].name), self.grouping(*edge.name)
+            if first != other:
+                raise TopologyError(
+                    f"edges {inputs[0]} and {edge} give one key two owners, by {first!r} and by "
+                    f"{other!r}; spread all edges into operator {operator.name!r} alike"
+                )
 
 
-def check_grouping(edge: Edge, target: Operator, grouping: Grouping) -> None:
+def _check_grouping(edge: Edge, target: Operator, grouping: Grouping) -> None:
     """Refuse a grouping that cannot feed this operator."""
     if grouping.needs_key and edge.key is None and not target.keyed:
         raise TopologyError(
@@ -450,23 +480,36 @@ def _normal_key(where: str, key: Any) -> str | tuple[str, ...] | None:
     """Return the key as one column, or as several; refuse what names no column."""
     if key is None:
         return None
-    columns = (key,) if isinstance(key, str) else tuple(key)
-    if not columns or not all(isinstance(column, str) and column for column in columns):
+    columns = (key,) if isinstance(key, str) else key
+    if not (
+        isinstance(columns, tuple | list)
+        and columns
+        and all(isinstance(column, str) and column for column in columns)
+    ):
         raise TopologyError(
             f"{where}: key={key!r} names no column; "
             "give a column, a tuple of columns, or None for no key"
         )
     if len(set(columns)) < len(columns):
         raise TopologyError(f"{where}: key={key!r} names a column twice; name it once")
-    return columns[0] if len(columns) == 1 else columns
+    return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def _as_operator(operator: Operator | str, fields: dict[str, Any]) -> Operator:
+def _as_operator(operator: Operator | str, settings: dict[str, Any]) -> Operator:
     if isinstance(operator, str):
-        return Operator(operator, **fields)
-    if fields:
+        known = {field.name for field in fields(Operator)} - {"name"}
+        for name in settings:
+            if name not in known:
+                raise InvalidValueError(
+                    f"operator {operator!r} has no field {name!r}; "
+                    f"it has {', '.join(sorted(known))}"
+                )
+        return Operator(operator, **settings)
+    if not isinstance(operator, Operator):
+        raise TopologyError(f"{operator!r} is not an operator; give its name, or an Operator")
+    if settings:
         raise InvalidValueError(
-            f"fields {sorted(fields)} do not go with a whole Operator; "
+            f"fields {sorted(settings)} do not go with a whole Operator; "
             f"set them on {operator.name!r} itself"
         )
     return operator
