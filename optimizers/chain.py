@@ -59,24 +59,32 @@ class Chain(Optimizer):
         Raises:
             PlanConflictError: a step decides otherwise what an earlier one has decided.
             PlanError: a step makes an earlier decision impossible, as when a routing table
-                meets another number of instances; the message names the step.
+                meets another number of instances.
+            UnknownNameError: a step speaks of an operator, edge or node that is not there.
+
+        Each message begins with the step.
         """
         decided = Plan()
-        for place, step in enumerate(self.steps):
-            decision = step.plan(
-                topology.under(decided),
-                cluster.under(decided),
-                statistics,
-                current.amended(decided),
-            )
+        for place, step in enumerate(self.steps, start=1):
+            world = topology.under(decided), cluster.under(decided)
+            where = f"step {place} of the chain, {step.name}: "
             try:
-                decided = decided | decision
+                decided = decided | _decision(step, *world, statistics, current.amended(decided))
                 decided.check(topology, cluster)
-            except PlanConflictError:
-                raise
-            except (PlanError, UnknownNameError) as error:
-                raise type(error)(
-                    f"step {place + 1} of the chain, {step.name}: {error}; "
-                    "try it in another place of the chain"
+            except PlanConflictError as error:
+                raise PlanConflictError(
+                    error.part, error.subject, error.first, error.second, where + error.where
                 ) from error
+            except (PlanError, UnknownNameError) as error:
+                kind = PlanError if isinstance(error, PlanError) else UnknownNameError
+                raise kind(f"{where}{error}; try it in another place of the chain") from error
         return decided
+
+
+def _decision(
+    step: Optimizer, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+) -> Plan:
+    decision = step.plan(topology, cluster, statistics, current)
+    if not isinstance(decision, Plan):
+        raise PlanError(f"it decided {decision!r}, which is not a Plan; return Plan() for nothing")
+    return decision

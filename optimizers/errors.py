@@ -69,20 +69,24 @@ class PlanConflictError(PlanError):
         subject: the operator, edge or node it is about.
         first: the value in the left plan.
         second: the value in the right plan.
+        where: who made the second plan, as a beginning of the message; may be empty.
     """
 
-    def __init__(self, part: str, subject: object, first: object, second: object) -> None:
+    def __init__(
+        self, part: str, subject: object, first: object, second: object, where: str = ""
+    ) -> None:
         super().__init__(
-            f"two plans decide the {part} of {subject!r}: {first!r} and {second!r}; "
+            f"{where}two plans decide the {part} of {subject!r}: {first!r} and {second!r}; "
             "drop one of the two strategies, or chain them so that only one decides it"
         )
         self.part = part
         self.subject = subject
         self.first = first
         self.second = second
+        self.where = where
 
-    def __reduce__(self) -> tuple[type["PlanConflictError"], tuple[str, object, object, object]]:
-        return type(self), (self.part, self.subject, self.first, self.second)
+    def __reduce__(self) -> tuple[type["PlanConflictError"], tuple[object, ...]]:
+        return type(self), (self.part, self.subject, self.first, self.second, self.where)
 
 
 class PluginError(PenstockError):
