@@ -13,7 +13,7 @@ from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.topology import EdgeName, Topology
 from sketches.checks import number, weights, whole
 from sketches.cost_sketch import CostSketch
-from sketches.values import ArrayValue, FrozenMap, named, named_by_pair, protected
+from sketches.values import ArrayValue, FrozenMap, listed, named, named_by_pair, numeric, protected
 
 
 class Probe(StrEnum):
@@ -91,9 +91,10 @@ class GroupStatistics(ArrayValue):
     state_bytes: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        length = len(np.atleast_1d(self.cpu))
+        length = np.atleast_1d(numeric("cpu", self.cpu)).shape[0]
         for field in fields(self):
-            amounts = weights(field.name, getattr(self, field.name), length)
+            given = numeric(field.name, getattr(self, field.name))
+            amounts = weights(field.name, given, length)
             object.__setattr__(self, field.name, protected(amounts))
 
     def __len__(self) -> int:
@@ -115,12 +116,14 @@ class GroupTraffic(ArrayValue):
     tuples: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        length = len(np.atleast_1d(self.sources))
+        length = np.atleast_1d(numeric("sources", self.sources)).shape[0]
         for name in ("sources", "targets"):
             object.__setattr__(
                 self, name, protected(_group_numbers(name, getattr(self, name), length))
             )
-        object.__setattr__(self, "tuples", protected(weights("tuples", self.tuples, length)))
+        object.__setattr__(
+            self, "tuples", protected(weights("tuples", numeric("tuples", self.tuples), length))
+        )
 
     def __len__(self) -> int:
         return len(self.tuples)
@@ -173,7 +176,8 @@ class Statistics:
 
         Raises:
             UnknownNameError: an operator or edge is not in the topology.
-            InvalidValueError: an operator has another number of key groups.
+            InvalidValueError: an operator has another number of key groups, or traffic is of a
+                group that it does not have.
         """
         for name in (*self.operators, *self.costs, *self.groups):
             topology.operator(name)
@@ -191,6 +195,14 @@ class Statistics:
                     f"groups[{name!r}] has {len(groups)} key groups and operator {name!r} has "
                     f"{expected}; observe the topology that runs"
                 )
+        for hop, traffic in self.traffic.items():
+            for name, numbers in zip(hop, (traffic.sources, traffic.targets), strict=True):
+                expected = topology.operator(name).key_groups
+                if len(numbers) and numbers.max() >= expected:
+                    raise InvalidValueError(
+                        f"traffic[{hop!r}] speaks of group {numbers.max()} of operator {name!r}, "
+                        f"which has {expected}; observe the topology that runs"
+                    )
 
 
 _BY_OPERATOR: dict[str, type] = {"operators": OperatorStatistics, "groups": GroupStatistics}
@@ -205,18 +217,28 @@ def _amount(name: str, value: object, *, at_most: float = np.inf) -> float:
 
 
 def _sketches(name: str, given: object) -> tuple[CostSketch, ...]:
-    if not isinstance(given, tuple | list):
-        raise InvalidValueError(f"costs[{name!r}] is {given!r}; give one CostSketch an instance")
-    for sketch in given:
+    sketches = listed(f"costs[{name!r}]", given)
+    if not sketches:
+        raise InvalidValueError(
+            f"costs[{name!r}] is empty; give one CostSketch an instance, or leave it out"
+        )
+    for sketch in sketches:
         if not isinstance(sketch, CostSketch):
-            raise InvalidValueError(f"costs[{name!r}] holds {sketch!r}, not a CostSketch")
-    return tuple(given)
+            raise InvalidValueError(f"costs[{name!r}] holds {sketch!r}; give a CostSketch")
+    # Copies: the instances go on counting in theirs.
+    return tuple(sketch.copy() for sketch in sketches)
 
 
 def _group_numbers(name: str, values: Any, length: int) -> NDArray[np.int64]:
-    array = np.asarray(values)
+    array = numeric(name, values)
     if array.shape != (length,):
-        raise InvalidValueError(f"{name} of shape {array.shape} do not fit {length} rows")
-    if length and (array.dtype.kind not in "iu" or array.min() < 0):
-        raise InvalidValueError(f"{name} are not key groups; give integers from 0 on")
+        raise InvalidValueError(
+            f"{name} of shape {array.shape} do not fit {length} rows; give one group for each"
+        )
+    if length and array.dtype.kind not in "iu":
+        raise InvalidValueError(f"{name} of type {array.dtype} are not key groups; give integers")
+    if length and not 0 <= array.min() <= array.max() <= np.iinfo(np.int64).max:
+        raise InvalidValueError(
+            f"{name} reach from {array.min()} to {array.max()}; key groups are counted from 0"
+        )
     return array.astype(np.int64)
