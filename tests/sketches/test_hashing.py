@@ -5,7 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sketches.errors import InvalidValueError
@@ -37,6 +37,8 @@ def test_splitmix64_yields_its_published_numbers():
 
 
 @given(st.integers(1, 2**20), st.integers(1, 6), SEEDS, CODES)
+@example(1000, 3, 1, [2**32 - 1])
+@example(1000, 3, 1, [2**32])
 def test_columns_follow_the_definition(width, depth, seed, codes):
     expected = columns_by_definition(width=width, depth=depth, seed=seed, codes=codes)
     actual = columns_of(RowHashes(width=width, depth=depth, seed=seed), codes)
@@ -115,10 +117,11 @@ def test_columns_are_filled_evenly():
     # column's count over seeds by 1000; the mean square over 4 rows x 50 seeds x 55 columns stays
     # below twice that.
     codes = np.arange(55_000, dtype=np.uint64)
-    squares = []
-    for seed in range(50):
-        for row in columns_of(RowHashes(width=55, depth=4, seed=seed), codes):
-            squares.append(((np.bincount(row, minlength=55) - 1000.0) ** 2).mean())
+    squares = [
+        ((np.bincount(row, minlength=55) - 1000.0) ** 2).mean()
+        for seed in range(50)
+        for row in columns_of(RowHashes(width=55, depth=4, seed=seed), codes)
+    ]
     assert np.mean(squares) < 2000
 
 
@@ -129,6 +132,18 @@ def test_least_is_the_least_of_a_keys_cells():
     columns = columns_of(hashes, codes)
     expected = [min(cells[row, columns[row, key]] for row in range(3)) for key in range(20)]
     assert expected == hashes.least(cells, codes).tolist()
+
+
+def test_scatter_gives_each_key_its_own_amount_beyond_one_span():
+    codes = np.arange(600_000, dtype=np.uint64) % 50
+    amounts = np.arange(600_000, dtype=np.float64)
+    cells = np.zeros((1, 10_000))
+    hashes = RowHashes(width=10_000, depth=1, seed=1)
+    assert len(list(hashes.columns(codes))) > 1
+    hashes.scatter(codes, (cells, amounts))
+    distinct = columns_of(hashes, codes[:50])[0]
+    assert len(set(distinct)) == 50
+    assert np.bincount(codes.view(np.int64), amounts).tolist() == cells[0, distinct].tolist()
 
 
 def test_scatter_adds_to_each_target_by_the_same_columns():
