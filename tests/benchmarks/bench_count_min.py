@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import datasketches
 import numpy as np
+import pyarrow as pa
 from harness import Result, interleaved
 from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ def run(scale: float) -> list[Result]:
     for length in LENGTHS:
         for width, keys in KEYS_BY_WIDTH.items():
             results += _speed(width, zipf(keys, 1.0, max(1000, int(length * scale))))
-    results.append(_text(max(1000, int(LENGTHS[0] * scale))))
+    results += _text(max(1000, int(LENGTHS[0] * scale)))
     results.append(_single_keys(max(1000, int(LENGTHS[0] * scale))))
     for width in (55, 272):
         for exponent in (0.5, 1.0):
@@ -72,7 +73,8 @@ def _speed(width: int, keys: Integers) -> list[Result]:
     ]
 
 
-def _text(length: int) -> Result:
+def _text(length: int) -> list[Result]:
+    """Compare text: touching Python's str objects one by one is most of what a list of it costs."""
     texts = [f"key {key}" for key in zipf(4096, 1.0, length).tolist()]
     ours, theirs = CountMin(55, DEPTH), datasketches.count_min_sketch(DEPTH, 55)
 
@@ -81,7 +83,11 @@ def _text(length: int) -> Result:
         for text in texts:
             count(text)
 
-    return _ratio(f"update, {length:,} str keys in a list", lambda: ours.update(texts), update)
+    array = pa.array(texts)
+    return [
+        _ratio(f"update, {length:,} str keys in a list", lambda: ours.update(texts), update),
+        _ratio(f"update, {length:,} str keys in Arrow", lambda: ours.update(array), update),
+    ]
 
 
 def _single_keys(length: int) -> Result:
