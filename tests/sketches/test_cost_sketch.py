@@ -733,6 +733,14 @@ def test_merging_with_itself_doubles_a_sketch():
     assert sketch.total == 10.0
 
 
+def test_sketches_differ_by_what_is_inside_even_if_their_totals_agree():
+    first, second = (
+        fed([(1, cost), (2, 3.0 - cost)], width=1000, depth=2, exact=2) for cost in (1.0, 2.0)
+    )
+    assert first != second
+    assert first != fed([(1, 1.0), (3, 2.0)], width=1000, depth=2, exact=2)
+
+
 def test_a_sketch_is_not_hashable_and_its_parameters_are_read_only():
     sketch = CostSketch(5, 2)
     with pytest.raises(TypeError):

@@ -618,6 +618,8 @@ def test_cells_stay_finite_up_to_the_largest_total():
     sketch.update(np.arange(1000), np.full(1000, largest / 1001))
     assert np.isfinite(sketch.estimate([1])).all()
     refuses(sketch, InvalidValueError, lambda sketch: sketch.add(1, largest / 500))
+    # Beyond it a cell, rounded in another order than the total, might overflow where that did not.
+    refuses(CountMin(1, 1), InvalidValueError, lambda sketch: sketch.add(1, sys.float_info.max))
 
 
 @pytest.mark.parametrize(
@@ -688,6 +690,16 @@ def test_merging_in_place_keeps_the_object():
     assert alias.estimate([1]).tolist() == [5.0]
     sketch |= sketch
     assert alias.estimate([1]).tolist() == [10.0]
+
+
+@BOTH
+def test_sketches_differ_by_cells_and_kind_even_if_their_totals_agree(conservative):
+    first = fed([(1, 1.0)], width=1000, depth=2, conservative=conservative)
+    second = fed([(2, 1.0)], width=1000, depth=2, conservative=conservative)
+    assert first != second
+    numbers, texts = (fed([(key, 0.0)], width=5, depth=2) for key in (1, "a"))
+    assert numbers != texts
+    assert numbers != CountMin(5, 2)
 
 
 def test_a_sketch_is_not_hashable_and_its_parameters_are_read_only():
