@@ -67,9 +67,10 @@ class Chain(Optimizer):
         decided = Plan()
         for place, step in enumerate(self.steps, start=1):
             world = topology.under(decided), cluster.under(decided)
+            in_force = current.amended(decided) if decided else current
             where = f"step {place} of the chain, {step.name}: "
             try:
-                decided = decided | _decision(step, *world, statistics, current.amended(decided))
+                decided = decided | _decision(step, *world, statistics, in_force)
                 decided.check(topology, cluster)
             except PlanConflictError as error:
                 raise PlanConflictError(

@@ -12,23 +12,26 @@ sinks, with all statistics, with few and with none. Override `worlds` to add som
 """
 
 import base64
+import copy
 import importlib.util
-import inspect
+import io
+import json
 import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from grouping.key_pairs import KeyPairs
 from optimizers.chain import Chain
-from optimizers.cluster import Cluster
+from optimizers.cluster import Cluster, Node
+from optimizers.errors import PenstockError, PlanError, UnknownNameError
 from optimizers.optimizer import Optimizer
+from optimizers.placement import Deployment, default_groups
 from optimizers.plan import Plan
 from optimizers.statistics import (
     EdgeStatistics,
@@ -40,6 +43,8 @@ from optimizers.statistics import (
 )
 from optimizers.topology import Edge, Operator, Topology
 from sketches.cost_sketch import CostSketch
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,18 @@ class World:
 
     def ask(self, optimizer: Optimizer) -> Plan:
         """Ask the strategy what it would do."""
-        return optimizer.plan(self.topology, self.cluster, self.statistics, self.current)
+        assert isinstance(optimizer, Optimizer), (
+            f"{optimizer!r} is not an Optimizer; set `optimizer` to one, made with its settings"
+        )
+        plan = optimizer.plan(self.topology, self.cluster, self.statistics, self.current)
+        assert isinstance(plan, Plan), (
+            f"{optimizer.name} decided {plan!r}, which is not a Plan; return Plan() for nothing"
+        )
+        return plan
 
-    def unseen(self) -> "World":
-        """Return the same world with nothing observed."""
-        return replace(self, statistics=Statistics())
+    def seen_by(self, probes: Iterable[Probe]) -> "World":
+        """Return the same world with only that observed."""
+        return replace(self, statistics=only(self.statistics, probes))
 
 
 class OptimizerContract:
@@ -70,60 +82,95 @@ class OptimizerContract:
         return example_worlds()
 
     def test_gives_the_same_answer_to_the_same_question(self) -> None:
-        """A second call, and a copy of the strategy, decide as the first call did."""
+        """A second call decides as the first did: by no clock, dice or memory."""
         for world in self.worlds():
             first = world.ask(self.optimizer)
-            _agree("asked twice", first, world.ask(self.optimizer))
-            _agree("its copy", first, world.ask(pickle.loads(pickle.dumps(self.optimizer))))  # noqa: S301
+            _agree(f"asked twice, {self.optimizer.name} answers", first, world.ask(self.optimizer))
+
+    def test_travels(self) -> None:
+        """A strategy passes through pickle, and its copy decides as it does."""
+        copied = _pickled(self.optimizer.name, self.optimizer)
+        for world in self.worlds():
+            _agree("a pickled copy answers", world.ask(self.optimizer), world.ask(copied))
 
     def test_plans_travel(self) -> None:
         """A plan passes through pickle and through JSON unharmed."""
         for world in self.worlds():
             plan = world.ask(self.optimizer)
-            _agree("pickled", plan, pickle.loads(pickle.dumps(plan)))  # noqa: S301
-            _agree("as JSON", plan, Plan.from_json(plan.to_json()))
+            _agree("pickled, the plan is", plan, _pickled("its plan", plan))
+            try:
+                back = Plan.from_json(plan.to_json())
+            except (PenstockError, TypeError, ValueError) as error:
+                raise AssertionError(
+                    f"{plan!r} does not pass through JSON: {error}; "
+                    "decide by groupings and numbers that do"
+                ) from error
+            _agree("written as JSON and read, the plan is", plan, back)
 
     def test_mentions_only_what_exists(self) -> None:
         """A plan fits the topology and the cluster it was asked about."""
         for world in self.worlds():
-            world.ask(self.optimizer).check(world.topology, world.cluster)
+            plan = world.ask(self.optimizer)
+            try:
+                plan.check(world.topology, world.cluster)
+            except (PlanError, UnknownNameError) as error:
+                raise AssertionError(
+                    f"{self.optimizer.name} decided {plan!r}, which does not fit the job: {error}"
+                ) from error
 
     def test_decides_nothing_without_data(self) -> None:
         """Without the statistics it observes, a strategy leaves everything as it is."""
+        if not self.optimizer.observes:
+            return  # it decides without data by design, and may
         for world in self.worlds():
-            plan = world.unseen().ask(self.optimizer)
-            if self.optimizer.observes:
-                assert not plan, (
-                    f"{self.optimizer.name} observes {_names(self.optimizer.observes)} and "
-                    f"decided {plan!r} without having seen any; return Plan() then"
-                )
-            else:
-                _agree("without statistics", world.ask(self.optimizer), plan)
+            plan = world.seen_by(()).ask(self.optimizer)
+            assert not plan, (
+                f"{self.optimizer.name} observes {_names(self.optimizer.observes)} and "
+                f"decided {plan!r} without having seen any; return Plan() then"
+            )
 
     def test_needs_no_more_than_it_observes(self) -> None:
         """What a strategy does not observe may be absent, and makes no difference."""
+        observes = self.optimizer.observes
+        for probe in observes:
+            assert isinstance(probe, Probe), (
+                f"{self.optimizer.name} observes {probe!r}, which is no Probe; "
+                f"choose from {_names(Probe)}"
+            )
         for world in self.worlds():
-            seen = replace(world, statistics=only(world.statistics, self.optimizer.observes))
             _agree(
-                f"given only {_names(self.optimizer.observes)}",
+                f"given only what it observes ({_names(observes)}), {self.optimizer.name} answers",
                 world.ask(self.optimizer),
-                seen.ask(self.optimizer),
+                world.seen_by(observes).ask(self.optimizer),
             )
 
     def test_agrees_with_itself(self) -> None:
-        """Its plan merges with itself, and a chain of it alone decides as it does."""
+        """A chain of it alone decides as it does, and what is in force afterwards fits the job."""
         for world in self.worlds():
             plan = world.ask(self.optimizer)
-            _agree("merged with itself", plan, plan | plan)
-            _agree("alone in a chain", plan, world.ask(Chain(self.optimizer)))
-            world.current.amended(plan).check(world.topology, world.cluster)
+            try:
+                _agree("alone in a chain it answers", plan, world.ask(Chain(self.optimizer)))
+                world.current.amended(plan | plan).check(world.topology, world.cluster)
+            except (PlanError, UnknownNameError) as error:
+                raise AssertionError(
+                    f"{self.optimizer.name} decided {plan!r} where {world.current!r} is in force, "
+                    f"and the two together do not fit the job: {error}"
+                ) from error
 
     def test_does_not_touch_its_arguments(self) -> None:
         """The world is the same after the question as before."""
         for world in self.worlds():
-            before = pickle.loads(pickle.dumps(world))  # noqa: S301
+            before = copy.deepcopy(world)
             world.ask(self.optimizer)
-            assert world == before, f"{self.optimizer.name} changed its arguments"
+            touched = [
+                field.name
+                for field in fields(World)
+                if getattr(world, field.name) != getattr(before, field.name)
+            ]
+            assert not touched, (
+                f"{self.optimizer.name} changed its arguments: {', '.join(touched)}; "
+                "work on copies of what can change"
+            )
 
     def test_gives_the_same_answer_in_another_process(self) -> None:
         """Another process, with another seed for built-in hashes, decides alike."""
@@ -132,7 +179,12 @@ class OptimizerContract:
         for seed in ("1", "2"):
             there = _ask_elsewhere(self.optimizer, worlds, seed)
             for first, second in zip(here, there, strict=True):
-                _agree(f"in a process with PYTHONHASHSEED={seed}", first, second)
+                _agree(
+                    f"in a process with PYTHONHASHSEED={seed}, {self.optimizer.name} answers "
+                    "(look for hash() and for sets that are iterated)",
+                    first,
+                    second,
+                )
 
 
 def only(statistics: Statistics, probes: Iterable[Probe]) -> Statistics:
@@ -175,26 +227,42 @@ def example_worlds() -> tuple[World, ...]:
             Edge("toll", "archive"),
         ),
     )
+    uneven = Cluster(
+        (Node("big", 4.0), Node("small", 0.5, "rack-1"), Node("leaving", rack="rack-1")),
+        draining=("leaving",),
+    )
     worlds = []
     for topology, cluster in (
         (chain, Cluster.uniform(4, racks=2)),
-        (diamond, Cluster.uniform(3)),
+        (diamond, uneven),
         (several, Cluster.uniform(1)),
     ):
-        full = example_statistics(topology)
-        worlds += [World(topology, cluster, full)]
-        worlds += [World(topology, cluster, only(full, [probe])) for probe in Probe]
-        worlds += [World(topology, cluster, Statistics())]
-        widest = topology.operators[-1]
-        current = Plan(parallelism={widest.name: widest.parallelism + 1})
-        worlds += [World(topology.under(current), cluster, full, current)]
+        full = World(topology, cluster, example_statistics(topology))
+        worlds += [full, full.seen_by(())]
+        worlds += [full.seen_by([probe]) for probe in Probe]
+        worlds += [_under_way(full)]
     return tuple(worlds)
+
+
+def _under_way(world: World) -> World:
+    """Return the world some epochs later: one operator grown and placed, one node added."""
+    grown = world.topology.operators[-1]
+    added = Node("added", capacity=2.0)
+    growth = Plan(parallelism={grown.name: grown.parallelism + 1}, add=(added,))
+    topology, cluster = world.topology.under(growth), world.cluster.under(growth)
+    operator = topology.operator(grown.name)
+    home = Deployment(cluster.deal(operator.parallelism), default_groups(operator))
+    current = growth | Plan(
+        batch=dict.fromkeys(topology.sources, 100), placement={grown.name: home}
+    )
+    return World(topology, cluster, example_statistics(topology), current)
 
 
 def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
     """Return a full set of statistics of a skewed stream through the topology."""
     random = np.random.default_rng(seed)
-    tuples = dict(zip(topology.order, random.integers(1_000, 50_000, 100).tolist(), strict=False))
+    counts = random.integers(1_000, 50_000, len(topology.order)).tolist()
+    tuples = dict(zip(topology.order, counts, strict=True))
     keyed = [operator for operator in topology.operators if operator.keyed]
     hops = topology.keyed_hops
     return Statistics(
@@ -226,7 +294,8 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
 def _example_pairs(random: np.random.Generator) -> KeyPairs:
     left = random.integers(0, 40, 200)
     right = (left * 3 + random.integers(0, 5, 200)) % 90
-    return KeyPairs(left, right, np.sort(random.zipf(1.5, 200).clip(1, 10_000))[::-1])
+    names = np.array([f"#{tag}" for tag in right.tolist()], dtype=object)
+    return KeyPairs(left, names, np.sort(random.zipf(1.5, 200).clip(1, 10_000))[::-1])
 
 
 def _example_costs(random: np.random.Generator) -> CostSketch:
@@ -259,31 +328,44 @@ _OBSERVED_BY = {
 
 
 def _agree(how: str, expected: Plan, actual: Plan) -> None:
-    assert expected == actual, f"{how}, the plan is {actual!r} and not {expected!r}"
+    assert expected == actual, f"{how} {actual!r} and not {expected!r}"
 
 
 def _names(probes: Iterable[Probe]) -> str:
     return ", ".join(sorted(probes)) or "nothing"
 
 
+def _pickled(what: str, value: T) -> T:
+    """Return what arrives when the value is sent to another process."""
+    try:
+        return pickle.loads(pickle.dumps(value))  # type: ignore[no-any-return]  # noqa: S301
+    except (pickle.PickleError, AttributeError, TypeError) as error:
+        raise AssertionError(
+            f"{what} does not pass through pickle: {error}; "
+            "keep settings in the fields of a frozen dataclass at the top level of a module"
+        ) from error
+
+
 _ASKED_ELSEWHERE = """
-import base64, pickle, sys
+import base64, json, pickle, sys
 from optimizers.testing import import_module_of
-name, path = sys.argv[1:]
-import_module_of(name, path)
-optimizer, worlds = pickle.loads(base64.b64decode(sys.stdin.read()))
+answer, sys.stdout = sys.stdout, sys.stderr  # whatever a strategy prints is no answer
+modules, question = sys.stdin
+for name, path in json.loads(modules):
+    import_module_of(name, path)
+optimizer, worlds = pickle.loads(base64.b64decode(question))
 plans = [world.ask(optimizer) for world in worlds]
-print(base64.b64encode(pickle.dumps(plans)).decode())
+print(base64.b64encode(pickle.dumps(plans)).decode(), file=answer)
 """
 
 
 def import_module_of(name: str, path: str) -> None:
-    """Import a module by name, or failing that, as a test module, from its file."""
+    """Import a module by name, or where another or none goes by it there, from its file."""
     try:
         found = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         found = None
-    if found is not None:
+    if found is not None and found.origin == path:
         importlib.import_module(name)
         return
     spec = importlib.util.spec_from_file_location(name, path)
@@ -294,18 +376,40 @@ def import_module_of(name: str, path: str) -> None:
     spec.loader.exec_module(module)
 
 
+class _ModulesOf(pickle.Unpickler):
+    """Reads a pickle and remembers which modules it took."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data))
+        self.files: dict[str, str] = {}
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        found = super().find_class(module_name, global_name)
+        path = getattr(sys.modules[module_name], "__file__", None)
+        if path is not None:
+            self.files[module_name] = path
+        return found
+
+
 def _ask_elsewhere(optimizer: Optimizer, worlds: list[World], seed: str) -> list[Plan]:
-    kind = type(optimizer)
-    question = base64.b64encode(pickle.dumps((optimizer, worlds)))
-    home = str(Path(inspect.getfile(World)).parent.parent)
-    path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
+    _pickled(optimizer.name, optimizer)
+    question = pickle.dumps((optimizer, worlds))
+    modules = _ModulesOf(question)
+    modules.load()
     process = subprocess.run(  # noqa: S603  # our own interpreter, our own words
-        [sys.executable, "-c", _ASKED_ELSEWHERE, kind.__module__, inspect.getfile(kind)],
-        input=question,
+        [sys.executable, "-P", "-c", _ASKED_ELSEWHERE],
+        input=f"{json.dumps(list(modules.files.items()))}\n{base64.b64encode(question).decode()}",
         capture_output=True,
         check=False,
-        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+        text=True,
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join(place or os.getcwd() for place in sys.path),  # noqa: PTH109
+        },
     )
-    assert process.returncode == 0, process.stderr.decode()
+    assert process.returncode == 0, (
+        f"{optimizer.name} cannot answer in another process:\n{process.stderr}"
+    )
     plans: list[Plan] = pickle.loads(base64.b64decode(process.stdout))  # noqa: S301
     return plans
