@@ -28,9 +28,12 @@ def seed(value: object) -> int:
 
 def number(name: str, value: object, *, above: float = -math.inf, up_to: float = math.inf) -> float:
     """Return ``value`` as a finite ``float`` in the half-open range ``(above, up_to]``."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidValueError(f"{name}={value!r} is not a number")
-    result = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidValueError(f"{name}={value!r} is not a number; give an int or a float")
+    try:
+        result = float(value)
+    except OverflowError:
+        raise InvalidValueError(f"{name}= an int that is beyond all floats; give less") from None
     if not math.isfinite(result):
         raise InvalidValueError(f"{name}={value!r} is not finite")
     if not above < result <= up_to:
