@@ -72,24 +72,10 @@ class CostSketch(HashedSketch):
     _total_cost: float
 
     def __init__(self, width: int, depth: int, seed: int = 0, *, exact: int = 0) -> None:
-        self._hashes = RowHashes(width=width, depth=depth, seed=seed)
+        super().__init__(width, depth, seed)
+        self._hashes = RowHashes(width=self._width, depth=self._depth, seed=self._seed)
         self._exact = checks.whole("exact", exact, at_least=0, at_most=_LARGEST_TABLE)
         self.reset()
-
-    @property
-    def width(self) -> int:
-        """How many cells a row has."""
-        return self._hashes.width
-
-    @property
-    def depth(self) -> int:
-        """How many rows each matrix has."""
-        return self._hashes.depth
-
-    @property
-    def seed(self) -> int:
-        """What the hashes are drawn from."""
-        return self._hashes.seed
 
     @property
     def exact(self) -> int:

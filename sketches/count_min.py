@@ -19,7 +19,6 @@ from sketches.hashed_sketch import (
     stored_total,
     sum_of,
 )
-from sketches.hashing import checked_shape
 
 Backend: TypeAlias = Literal["numpy", "datasketches"]
 
@@ -70,7 +69,7 @@ class CountMin(HashedSketch):
         2002 (conservative update, there tuple by tuple).
     """
 
-    __slots__ = ("_backend", "_conservative", "_depth", "_seed", "_table", "_total", "_width")
+    __slots__ = ("_backend", "_conservative", "_table", "_total")
 
     def __init__(
         self,
@@ -82,13 +81,11 @@ class CountMin(HashedSketch):
         backend: Backend = "numpy",
     ) -> None:
         table_type = _table_type(backend, conservative=conservative)
-        self._width, self._depth = checked_shape(width, depth)
-        self._seed = checks.seed(table_type.default_seed if seed is None else seed)
+        super().__init__(width, depth, table_type.default_seed if seed is None else seed)
         self._table = table_type(width=self._width, depth=self._depth, seed=self._seed)
         self._conservative = conservative
         self._backend: Backend = backend
         self._total = 0.0
-        self._kind = None
 
     @classmethod
     def for_error(
@@ -123,21 +120,6 @@ class CountMin(HashedSketch):
             conservative=conservative,
             backend=backend,
         )
-
-    @property
-    def width(self) -> int:
-        """How many cells a row has."""
-        return self._width
-
-    @property
-    def depth(self) -> int:
-        """How many rows there are."""
-        return self._depth
-
-    @property
-    def seed(self) -> int:
-        """What the hashes are drawn from."""
-        return self._seed
 
     @property
     def conservative(self) -> bool:

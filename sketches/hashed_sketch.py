@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sketches import checks, wire
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, MergeError
+from sketches.hashing import checked_shape
 from sketches.keys import KeyColumn, as_keys
 
 _VERSION = 1
@@ -44,9 +45,27 @@ class HashedSketch(ABC):
     The first batch with a key in it settles the kind; an empty batch has none.
     """
 
-    __slots__ = ("_kind",)
+    __slots__ = ("_depth", "_kind", "_seed", "_width")
 
-    _kind: str | None
+    def __init__(self, width: int, depth: int, seed: int) -> None:
+        self._width, self._depth = checked_shape(width, depth)
+        self._seed = checks.seed(seed)
+        self._kind: str | None = None
+
+    @property
+    def width(self) -> int:
+        """How many cells a row has."""
+        return self._width
+
+    @property
+    def depth(self) -> int:
+        """How many rows there are."""
+        return self._depth
+
+    @property
+    def seed(self) -> int:
+        """What the hashes are drawn from."""
+        return self._seed
 
     @property
     def kind(self) -> str | None:
