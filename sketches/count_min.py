@@ -205,7 +205,6 @@ class CountMin(HashedSketch):
         """
         from sketches.datasketches_backend import read  # noqa: PLC0415  # only if asked for
 
-        data = bytes(memoryview(data))
         width, depth, total = read(data)
         sketch: Self = cls(width, depth, backend="datasketches")
         sketch._table.load(np.frombuffer(data, dtype=np.uint8))
@@ -213,12 +212,13 @@ class CountMin(HashedSketch):
         return sketch
 
     def _parameters(self) -> dict[str, Any]:
+        # The seed last: backends have their own, and a refusal should name the backend first.
         return {
             "width": self._width,
             "depth": self._depth,
-            "seed": self._seed,
             "conservative": self._conservative,
             "backend": self._backend,
+            "seed": self._seed,
         }
 
     def _totals(self) -> dict[str, float]:

@@ -17,13 +17,13 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
+from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, PenstockError
 from sketches.keys import KeyColumn, as_keys
 
 try:
     from datasketches import count_min_sketch
 except ImportError as error:
-    raise InvalidValueError(
+    raise PenstockError(
         "backend='datasketches' needs the package datasketches, which cannot be imported; "
         "pip install datasketches, or use backend='numpy'"
     ) from error
@@ -122,13 +122,18 @@ class DatasketchesTable:
         return bytes(self._engine.serialize())
 
 
-def read(data: bytes) -> Content:
+def read(data: bytes | bytearray | memoryview) -> Content:
     """Return what there is in what the library wrote, after checking all of it.
 
     Raises:
         CorruptDataError: the library did not write it, or not with its default seed, or its
             length does not fit its shape, or a count in it is negative or not finite.
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise CorruptDataError(
+            f"a {type(data).__name__} is not bytes; pass what serialize() or toByteArray() returned"
+        )
+    data = bytes(data)
     if len(data) < _PREAMBLE.size:
         raise CorruptDataError(
             f"{len(data)} bytes are too few for an Apache DataSketches CountMinSketch"

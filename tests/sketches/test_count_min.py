@@ -438,7 +438,7 @@ def test_sketches_of_other_parameters_do_not_merge(changed):
     sketch = CountMin(5, 2, 0)
     other = CountMin(**{"width": 5, "depth": 2, "seed": None, **changed})
     name, value = next(iter(changed.items()))
-    with pytest.raises(MergeError, match="seed" if name == "backend" else f"{name}={value!r}"):
+    with pytest.raises(MergeError, match=f"{name}={value!r}"):
         _ = sketch | other
     with pytest.raises(MergeError):
         sketch |= other
@@ -458,7 +458,7 @@ def test_sketches_differ_by_cells_and_kind_even_if_their_totals_agree(conservati
 
 def test_a_sketch_shows_what_it_is():
     expected = (
-        "<CountMin width=5, depth=2, seed=3, conservative=True, backend='numpy', "
+        "<CountMin width=5, depth=2, conservative=True, backend='numpy', seed=3, "
         "kind='str', total=1.0>"
     )
     sketch = CountMin(5, 2, 3, conservative=True)

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from sketches import wire
 from sketches.count_min import CountMin
-from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, MergeError
+from sketches.errors import (
+    CorruptDataError,
+    InvalidKeyError,
+    InvalidValueError,
+    MergeError,
+    PenstockError,
+)
 
 WEIGHTS = st.integers(0, 2**22).map(lambda quarters: quarters / 4)
 INTEGERS = st.integers(-3, 30) | st.integers(-(2**63), 2**63 - 1)
@@ -86,6 +92,12 @@ def test_what_the_library_wrote_is_read_and_the_other_way_round(stream):
     assert [back.get_estimate(key) for key, _ in stream] == sketch.estimate(
         [key for key, _ in stream]
     ).tolist()
+
+
+@pytest.mark.parametrize("data", [5, "text", None, [1, 2]])
+def test_what_is_no_bytes_at_all_is_refused(data):
+    with pytest.raises(CorruptDataError, match="not bytes"):
+        CountMin.from_datasketches(data)
 
 
 def test_memory_views_are_read_too():
@@ -243,10 +255,15 @@ def test_only_this_backend_imports_the_package():
 
 
 def test_a_missing_package_is_named_with_the_way_to_get_it(monkeypatch):
+    data = fed([(1, 2.0)]).to_bytes()
     monkeypatch.setitem(sys.modules, "datasketches", None)
     monkeypatch.delitem(sys.modules, "sketches.datasketches_backend", raising=False)
-    with pytest.raises(InvalidValueError, match="pip install datasketches"):
-        CountMin(5, 2, backend="datasketches")
-    with pytest.raises(InvalidValueError, match="pip install datasketches"):
-        CountMin.from_datasketches(b"")
+    for ask in (
+        lambda: CountMin(5, 2, backend="datasketches"),
+        lambda: CountMin.from_datasketches(b""),
+        lambda: CountMin.from_bytes(data),
+    ):
+        with pytest.raises(PenstockError, match="pip install datasketches") as refusal:
+            ask()
+        assert not isinstance(refusal.value, CorruptDataError)
     CountMin(5, 2).add(1)
