@@ -62,6 +62,11 @@ def edges(draw, source, target):
     return Edge(source, target.name, draw(st.none() | groupings(target, key)), key)
 
 
+def bare_edges(source, target):
+    """An edge that leaves its grouping to the default."""
+    return st.just(Edge(source, target.name))
+
+
 def groupings(target, edge_key=None):
     """A grouping that may stand on every edge into this operator."""
     if target.partial:
@@ -73,11 +78,11 @@ def groupings(target, edge_key=None):
 
 
 @st.composite
-def topologies(draw, max_size=6):
+def topologies(draw, max_size=5, declared=edges):
     """Any directed acyclic graph, written in an order that need not be topological."""
     ranked = [draw(operators(f"op{rank}")) for rank in range(draw(st.integers(1, max_size)))]
     drawn = [
-        draw(edges(ranked[source].name, ranked[target]))
+        draw(declared(ranked[source].name, ranked[target]))
         for target in range(len(ranked))
         for source in range(target)
         if draw(st.booleans())
@@ -179,7 +184,7 @@ def plans(names=("a", "b"), nodes_named=NODES[:2]):
 
 
 @st.composite
-def worlds(draw, max_size=5):
+def worlds(draw, max_size=4):
     """A topology, a cluster, and a plan that fits both."""
     topology, cluster = draw(topologies(max_size)), draw(clusters())
     return topology, cluster, draw(fitting_plans(topology, cluster))
@@ -187,25 +192,30 @@ def worlds(draw, max_size=5):
 
 @st.composite
 def decisions(draw, topology, cluster):
-    """Two agreeing decisions: each fits alone, and so do both together."""
+    """Two agreeing decisions: the first fits alone, and both fit together."""
     whole = draw(fitting_plans(topology, cluster))
-    first, second = (
-        Plan(
-            parallelism=whole.parallelism,
-            **{
-                part: {
-                    name: value
-                    for name, value in getattr(whole, part).items()
-                    if draw(st.booleans())
-                }
-                for part in ("batch", "routing", "placement", "scheduling")
-            },
+    sized: set[str] = set()
+
+    def part_of_it():
+        parallelism = {n: v for n, v in whole.parallelism.items() if draw(st.booleans())}
+        sized.update(parallelism)
+
+        def taken(name):
+            # What was made for another number of instances needs that number decided as well.
+            return draw(st.booleans()) and (name in sized or name not in whole.parallelism)
+
+        return Plan(
+            parallelism=parallelism,
+            batch={n: v for n, v in whole.batch.items() if draw(st.booleans())},
+            routing={n: v for n, v in whole.routing.items() if taken(n)},
+            placement={n: v for n, v in whole.placement.items() if taken(n)},
+            scheduling={e: v for e, v in whole.scheduling.items() if draw(st.booleans())},
             add=whole.add,
             drain=tuple(name for name in whole.drain if draw(st.booleans())),
+            notes=tuple(draw(st.lists(notes(), max_size=1))),
         )
-        for _ in range(2)
-    )
-    return first, second
+
+    return part_of_it(), part_of_it()
 
 
 def agreeing(first, second):

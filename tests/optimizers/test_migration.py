@@ -1,0 +1,205 @@
+"""Migrations: what moves, against a count by hand of every key group's home."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Table, fitting_plans, worlds
+
+from optimizers import (
+    Cluster,
+    Deployment,
+    GroupMove,
+    GroupStatistics,
+    InvalidValueError,
+    Migration,
+    Node,
+    Plan,
+    PlanError,
+    Statistics,
+    Topology,
+    UnknownNameError,
+)
+
+JOB = Topology.source("in").then("count", key="k", parallelism=2, key_groups=4).then("out")
+NODES = Cluster((Node("a"), Node("b"), Node("c")))
+
+
+def sized(*state_bytes):
+    zeros = [0.0] * len(state_bytes)
+    groups = {"count": GroupStatistics(zeros, zeros, zeros, state_bytes)}
+    return Statistics(groups=groups)
+
+
+def home_by_hand(topology, cluster, plan, name, group):
+    """The instance and node of a group, from the definitions and nothing else."""
+    operator = topology.operator(name)
+    if name in plan.placement:
+        instance = plan.placement[name].groups[group]
+        return instance, plan.placement[name].nodes[instance]
+    instances = plan.parallelism.get(name, operator.parallelism)
+    instance = group * instances // operator.key_groups
+    names = [node.name for node in (*cluster.nodes, *plan.add)]
+    working = [n for n in names if n not in plan.drain and n not in cluster.draining]
+    return instance, working[instance % len(working)]
+
+
+@given(st.data())
+def test_what_moves_is_every_group_whose_home_changes(data):
+    topology, cluster, old = data.draw(worlds())
+    new = data.draw(fitting_plans(topology, cluster))
+    migration = old.diff(new, topology, cluster)
+
+    expected = []
+    parallelism = []
+    reroutes = []
+    for name in topology.order:
+        operator = topology.operator(name)
+        before, after = (p.parallelism.get(name, operator.parallelism) for p in (old, new))
+        if before != after:
+            parallelism.append((name, before, after))
+        if not operator.keyed:
+            continue
+        for group in range(operator.key_groups):
+            here, there = (home_by_hand(topology, cluster, p, name, group) for p in (old, new))
+            if here != there:
+                expected.append(GroupMove(name, group, here, there))
+        edges = topology.inputs(name)
+        routes = [
+            [plan.routing.get(name, topology.grouping(*edge.name)) for edge in edges]
+            for plan in (old, new)
+        ]
+        if routes[0] != routes[1]:
+            reroutes.append(name)
+    assert tuple(expected) == migration.groups
+    assert tuple(parallelism) == migration.parallelism
+    assert tuple(reroutes) == migration.reroutes
+    assert len(expected) == migration.unsized
+    assert bool(expected or parallelism or reroutes) == bool(migration)
+
+
+@given(worlds())
+def test_nothing_moves_between_a_plan_and_itself(world):
+    topology, cluster, plan = world
+
+    assert Migration() == plan.diff(plan, topology, cluster)
+
+
+@given(st.data())
+def test_the_way_back_is_the_same_move_for_move(data):
+    topology, cluster, old = data.draw(worlds())
+    new = data.draw(fitting_plans(topology, cluster))
+
+    forth, back = (
+        first.diff(second, topology, cluster) for first, second in ((old, new), (new, old))
+    )
+
+    turned = tuple(GroupMove(m.operator, m.group, m.new, m.old, m.bytes) for m in back.groups)
+    assert forth.groups == turned
+    assert forth.reroutes == back.reroutes
+
+
+def test_the_bytes_are_the_state_of_the_groups_that_move():
+    new = Plan(placement={"count": Deployment(("a", "b"), (0, 1, 1, 0))})
+
+    migration = Plan().diff(new, JOB, NODES, sized(1.0, 20.0, 300.0, 4000.0))
+
+    assert (
+        GroupMove("count", 1, (0, "a"), (1, "b"), 20.0),
+        GroupMove("count", 3, (1, "b"), (0, "a"), 4000.0),
+    ) == migration.groups
+    assert 4020.0 == migration.bytes
+    assert 0 == migration.unsized
+
+
+def test_what_was_not_observed_is_unsized_and_not_empty():
+    migration = Plan().diff(Plan(drain=("a",)), JOB, NODES)
+
+    assert 0.0 == migration.bytes
+    assert isinstance(migration.bytes, float)
+    assert 4 == migration.unsized
+    assert [None] * 4 == [move.bytes for move in migration.groups]
+
+
+def test_a_group_that_changes_its_instance_only_stays_on_its_node():
+    old = Plan(placement={"count": Deployment(("a", "a"), (0, 0, 1, 1))})
+    new = Plan(placement={"count": Deployment(("a", "a"), (1, 0, 1, 1))})
+
+    (move,) = old.diff(new, JOB, NODES).groups
+
+    assert GroupMove("count", 0, (0, "a"), (1, "a")) == move
+    assert not move.crosses_nodes
+    assert GroupMove("count", 0, (0, "a"), (0, "b")).crosses_nodes
+
+
+def test_more_instances_take_over_ranges_of_groups():
+    migration = Plan().diff(Plan(parallelism={"count": 4, "out": 3}), JOB, NODES)
+
+    assert (("count", 2, 4), ("out", 1, 3)) == migration.parallelism
+    assert [(1, 0, 1), (2, 1, 2), (3, 1, 3)] == [
+        (move.group, move.old[0], move.new[0]) for move in migration.groups
+    ]
+
+
+def test_a_drained_node_is_emptied():
+    migration = Plan().diff(Plan(drain=("b",)), JOB, NODES)
+
+    assert [((1, "b"), (1, "c"))] * 2 == [(move.old, move.new) for move in migration.groups]
+
+
+def test_keys_routed_anew_are_told_from_groups_that_move():
+    migration = Plan().diff(Plan(routing={"count": Table(2)}), JOB, NODES)
+
+    assert Migration(reroutes=("count",)) == migration
+    assert "count: keys are routed anew" == str(migration)
+
+
+def test_operators_come_in_the_order_of_the_job():
+    job = JOB.then("b", key="k", key_groups=1).then("a", key="k", key_groups=1)
+    plan = Plan(drain=("a",))
+
+    moved = [move.operator for move in Plan().diff(plan, job, NODES).groups]
+
+    assert ["count"] * 4 + ["b", "a"] == moved
+
+
+def test_a_migration_prints_what_moves():
+    new = Plan(
+        parallelism={"count": 1},
+        routing={"count": Table(1)},
+        placement={"count": Deployment(("a",), (0, 0, 0, 0))},
+    )
+
+    expected = (
+        "count: 2 -> 1 instances\n"
+        "count: keys are routed anew\n"
+        "count: 2 key groups move, 2 to another node, 12 bytes"
+    )
+
+    assert expected == str(Plan().diff(new, JOB, NODES, sized(1.0, 2.0, 4.0, 8.0)))
+    assert "nothing moves" == str(Migration())
+
+
+@pytest.mark.parametrize(
+    ("statistics", "error", "words"),
+    [
+        (sized(1.0, 2.0), InvalidValueError, "groups\\['count'\\] has 2 key groups"),
+        (sized(*range(5)), InvalidValueError, "5 key groups"),
+        (
+            Statistics(groups={"ghost": sized(1.0).groups["count"]}),
+            UnknownNameError,
+            "'ghost'",
+        ),
+    ],
+)
+def test_statistics_of_another_job_are_refused(statistics, error, words):
+    with pytest.raises(error, match=words):
+        Plan().diff(Plan(drain=("a",)), JOB, NODES, statistics)
+
+
+@pytest.mark.parametrize("both", [(True, False), (False, True)])
+def test_neither_plan_may_be_one_that_the_job_cannot_carry_out(both):
+    unfit = Plan(parallelism={"count": 5})
+    old, new = (unfit if bad else Plan() for bad in both)
+
+    with pytest.raises(PlanError, match="parallelism\\['count'\\]=5"):
+        old.diff(new, JOB, NODES)
