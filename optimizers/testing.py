@@ -21,7 +21,9 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -176,8 +178,10 @@ class OptimizerContract:
         """Another process, with another seed for built-in hashes, decides alike."""
         worlds = list(self.worlds())
         here = [world.ask(self.optimizer) for world in worlds]
-        for seed in ("1", "2"):
-            there = _ask_elsewhere(self.optimizer, worlds, seed)
+        seeds = ("1", "2")
+        with ThreadPoolExecutor(len(seeds)) as at_once:
+            answers = at_once.map(partial(_ask_elsewhere, self.optimizer, worlds), seeds)
+        for seed, there in zip(seeds, answers, strict=True):
             for first, second in zip(here, there, strict=True):
                 _agree(
                     f"in a process with PYTHONHASHSEED={seed}, {self.optimizer.name} answers "
