@@ -343,6 +343,12 @@ def test_a_merge_keeps_the_heaviest_keys_of_both():
     assert merged.estimate([1, 2, 3]).tolist() == [2.0, 4.0, 7.0]
 
 
+def test_a_merge_does_not_count_twice_what_both_know_exactly():
+    left = fed([(1, 1.0)] * 5 + [(2, 1.0)], width=1, depth=1, exact=1)
+    right = fed([(1, 1.0)] * 3 + [(3, 1.0)], width=1, depth=1, exact=1)
+    assert (left | right).frequency([1, 2]).tolist() == [8.0, 2.0]
+
+
 def test_a_newcomer_must_be_strictly_heavier_to_take_a_place():
     sketch = fed([(1, 1.0)] * 2, [(2, 9.0)] * 2, width=100_000, depth=3, exact=1)
     assert parts_of(sketch)["heavy_codes"].tolist() == [1]
@@ -382,10 +388,11 @@ def test_decay_lets_new_costs_win(exact):
 
 
 @EXACT
-def test_what_has_decayed_beyond_the_digits_of_a_double_is_forgotten(exact):
+@pytest.mark.parametrize("steps", [[100] * 10 + [60], [100] * 11], ids=["denormal", "zero"])
+def test_what_has_decayed_beyond_the_digits_of_a_double_is_forgotten(exact, steps):
     sketch = fed([(1, 1e300), (2, 3.0)], width=100, depth=2, exact=exact)
-    for _ in range(11):
-        sketch.decay(2.0**-100)
+    for step in steps:
+        sketch.decay(2.0**-step)
     with pytest.raises(EmptySketchError):
         sketch.estimate([1])
     assert not sketch.averages().any()
