@@ -158,10 +158,11 @@ class SpaceSaving:
         if rows is None or not len(column):
             return np.zeros(len(column)), np.zeros(len(column))
         tracked, asked = alike(rows.keys, column)
-        rows = rows.with_keys(tracked)
-        places = np.searchsorted(tracked.ids, asked.ids)
-        places[places == len(tracked)] = 0
-        known = rows.keys.ids[places] == asked.ids
+        rows = rows.with_keys(tracked)  # which sorts them anew, as they have other ids
+        ids = rows.keys.ids
+        places = np.searchsorted(ids, asked.ids)
+        places[places == len(ids)] = 0
+        known = ids[places] == asked.ids
         upper = np.where(known, rows.counts[places], rows.floor)
         return np.where(known, upper - rows.errors[places], 0.0), upper
 
