@@ -148,7 +148,7 @@ class SpaceSaving:
             self._count(column, given)
 
     def add(self, key: Any, weight: float = 1.0) -> None:
-        """Count one key. It costs as much as an update with hundreds, so prefer `update`."""
+        """Count one key. Most of the cost is that of the call: prefer `update` for many."""
         self.update([key], [weight])
 
     def bracket(self, keys: Any) -> tuple[Floats, Floats]:
