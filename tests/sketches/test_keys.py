@@ -46,6 +46,7 @@ TEXT_CONTAINERS = {
     "dictionary": lambda keys: pa.array(keys, pa.string()).dictionary_encode(),
     "dictionary of int8": lambda keys: pa.array(keys, pa.dictionary(pa.int8(), pa.large_string())),
     "slice": lambda keys: pa.array(["x", *keys, "yyyyyyyyy"], pa.string())[1:-1],
+    "slice of large": lambda keys: pa.array(["x", *keys, "yyyyyyyyy"], pa.large_string())[1:-1],
     "slice of a dictionary": lambda keys: pa.array(["x", *keys]).dictionary_encode()[1:],
     "slice of a view": lambda keys: pa.array(["x" * 20, *keys, "y"], pa.string_view())[1:-1],
     "no chunks": lambda keys: pa.chunked_array([keys] if keys else [], pa.string()),
@@ -64,6 +65,7 @@ BYTES_CONTAINERS = {
     "binary view": lambda keys: pa.array(keys, pa.binary_view()),
     "dictionary": lambda keys: pa.array(keys, pa.binary()).dictionary_encode(),
     "slice": lambda keys: pa.array([b"x", *keys, b"yyyyyyyyy"], pa.binary())[1:-1],
+    "slice of large": lambda keys: pa.array([b"x", *keys, b"yyyyy"], pa.large_binary())[1:-1],
     "chunks": lambda keys: pa.chunked_array([keys[:1], keys[1:]], pa.binary()),
 }
 INTEGER_CONTAINERS = {
