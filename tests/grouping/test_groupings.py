@@ -1,0 +1,117 @@
+"""Groupings: small values that say how tuples are spread, and travel as JSON."""
+
+import copy
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grouping.groupings import (
+    GROUPINGS,
+    Fields,
+    Grouping,
+    LocalOrShuffle,
+    PartialKey,
+    Shuffle,
+    grouping_from_dict,
+    grouping_to_dict,
+)
+from sketches.errors import CorruptDataError, InvalidValueError
+
+EACH = st.sampled_from((Shuffle(), LocalOrShuffle(), Fields())) | st.builds(
+    PartialKey, st.integers(2, 1_000)
+)
+
+
+@given(EACH)
+def test_a_grouping_comes_back_from_json_as_it_was(grouping):
+    written = json.dumps(grouping_to_dict(grouping))
+
+    assert grouping == grouping_from_dict(json.loads(written))
+    assert written.startswith(f'{{"kind": "{grouping.kind}"')
+
+
+@given(EACH)
+def test_a_grouping_is_a_value(grouping):
+    for other in (pickle.loads(pickle.dumps(grouping)), copy.deepcopy(grouping)):  # noqa: S301
+        assert grouping == other
+        assert hash(grouping) == hash(other)
+
+
+@given(EACH, EACH)
+def test_groupings_are_equal_as_what_is_written_of_them(first, second):
+    assert (grouping_to_dict(first) == grouping_to_dict(second)) == (first == second)
+
+
+def test_kinds_differ_and_what_they_promise_is_consistent():
+    kinds = [grouping.kind for grouping in GROUPINGS]
+
+    assert len(kinds) == len(set(kinds))
+    assert {Shuffle, LocalOrShuffle, Fields, PartialKey} == set(GROUPINGS)
+    assert [Fields] == [grouping for grouping in GROUPINGS if grouping.one_owner]
+    assert [Fields, PartialKey] == [grouping for grouping in GROUPINGS if grouping.needs_key]
+    assert [None] * 4 == [grouping().instances for grouping in GROUPINGS]
+
+
+def test_a_partial_key_has_two_choices_unless_it_says_otherwise():
+    assert {"kind": "partial_key", "choices": 2} == grouping_to_dict(PartialKey())
+    assert PartialKey() == grouping_from_dict({"kind": "partial_key"})
+
+
+@pytest.mark.parametrize("choices", [1, 0, -1, True, 2.0, None, "2"])
+def test_a_partial_key_chooses_among_two_or_more(choices):
+    with pytest.raises(InvalidValueError, match=f"choices={choices!r}"):
+        PartialKey(choices)
+    with pytest.raises(CorruptDataError, match=f"choices={choices!r}"):
+        grouping_from_dict({"kind": "partial_key", "choices": choices})
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (None, "a grouping is an object with a kind, not None"),
+        ("shuffle", "not 'shuffle'"),
+        ([], "with a kind"),
+        ({}, "unknown grouping None; known: shuffle, local_or_shuffle, fields, partial_key"),
+        ({"kind": "magic"}, "unknown grouping 'magic'"),
+        ({"kind": ["fields"]}, "unknown grouping"),
+        ({"kind": "Shuffle"}, "unknown grouping 'Shuffle'"),
+        ({"kind": "shuffle", "choices": 2}, "choices"),
+        ({"kind": "partial_key", "choice": 2}, "choice"),
+        ({"kind": "fields", "kind2": 1}, "kind2"),
+    ],
+)
+def test_what_is_no_grouping_is_refused_by_name(data, words):
+    before = copy.deepcopy(data)
+
+    with pytest.raises(CorruptDataError) as caught:
+        grouping_from_dict(data)
+
+    assert words in str(caught.value)
+    assert before == data
+
+
+def test_reading_leaves_the_document_as_it_was():
+    data = {"kind": "partial_key", "choices": 3}
+
+    grouping_from_dict(data)
+
+    assert {"kind": "partial_key", "choices": 3} == data
+
+
+class WithoutKind(Grouping):
+    """A grouping whose author forgot its kind."""
+
+
+class Odd(Grouping):
+    """A grouping whose kind is no text."""
+
+    kind = 3
+
+
+@pytest.mark.parametrize("kind", [Grouping, WithoutKind, Odd])
+def test_a_grouping_without_a_kind_cannot_be_made(kind):
+    with pytest.raises(InvalidValueError, match=f"{kind.__name__} has no kind.*use one that has"):
+        kind()
