@@ -5,7 +5,7 @@ import pickle
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Table, fitting_plans, worlds
 
@@ -80,6 +80,7 @@ def test_an_empty_chain_decides_nothing_and_observes_nothing():
     assert frozenset() == Chain().observes
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(worlds())
 def test_a_chain_of_one_is_that_one(world):
     topology, cluster, plan = world
@@ -98,6 +99,7 @@ def test_a_chain_of_one_is_asked_the_very_same_question():
     assert [(JOB, NODES, Statistics(epoch=4), current)] == heard.asked
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_chains_nest(data):
     topology, cluster, current = data.draw(worlds())

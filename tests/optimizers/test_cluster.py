@@ -86,7 +86,6 @@ def test_what_is_no_cluster_is_refused_by_name_and_with_a_remedy(case):
 WILD = [None, 0, -1, 1.5, math.nan, True, "", "ab", b"ab", [], {}, set(), (), [[]], Node]
 
 
-@pytest.mark.parametrize("value", WILD, ids=repr)
 @pytest.mark.parametrize(
     "build",
     [
@@ -104,11 +103,12 @@ WILD = [None, 0, -1, 1.5, math.nan, True, "", "ab", b"ab", [], {}, set(), (), [[
         Cluster.from_json,
     ],
 )
-def test_wild_input_is_taken_or_refused_but_never_stumbled_over(build, value):
-    try:
-        build(value)
-    except PenstockError as error:
-        assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
+def test_wild_input_is_taken_or_refused_but_never_stumbled_over(build):
+    for value in WILD:
+        try:
+            build(value)
+        except PenstockError as error:
+            assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
 
 
 @given(clusters(), st.integers(1, 20))

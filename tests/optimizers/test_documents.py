@@ -362,14 +362,11 @@ def test_every_cut_of_a_document_is_refused(world):
             Topology.from_json(text[:end])
 
 
-@pytest.mark.parametrize("depth", range(150, 1_000, 10))
-def test_no_depth_of_nesting_is_stumbled_over(depth):
-    for text in (
-        PLAN % f'"routing":{{"a":{"[" * depth + "]" * depth}}}',
-        PLAN % f'"batch":{{"a":{"[" * depth + "]" * depth}}}',
-    ):
-        with pytest.raises(CorruptDataError):
-            Plan.from_json(text)
+def test_no_depth_of_nesting_is_stumbled_over():
+    for depth in range(150, 1_000, 10):
+        for part in ("routing", "batch"):
+            with pytest.raises(CorruptDataError):
+                Plan.from_json(PLAN % f'"{part}":{{"a":{"[" * depth + "]" * depth}}}')
 
 
 def test_a_field_taken_twice_or_left_is_noticed():

@@ -4,7 +4,7 @@ import copy
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Table, clusters, fitting_plans, topologies, worlds
 
@@ -31,6 +31,7 @@ def ask(strategy, topology=JOB, cluster=NODES):
     return strategy.plan(topology, cluster, Statistics(), Plan())
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(worlds())
 def test_fixed_decides_what_was_written_down(world):
     topology, cluster, plan = world
@@ -74,6 +75,7 @@ def test_hash_decides_for_every_operator_and_edge():
     assert expected == ask(Hash(), job)
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_hash_undoes_what_any_other_routing_and_scheduling_did(data):
     topology, cluster = data.draw(topologies(4)), data.draw(clusters())

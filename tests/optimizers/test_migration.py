@@ -1,7 +1,7 @@
 """Migrations: what moves, against a count by hand of every key group's home."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Table, fitting_plans, worlds
 
@@ -43,6 +43,7 @@ def home_by_hand(topology, cluster, plan, name, group):
     return instance, working[instance % len(working)]
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_what_moves_is_every_group_whose_home_changes(data):
     topology, cluster, old = data.draw(worlds())
@@ -84,6 +85,7 @@ def test_nothing_moves_between_a_plan_and_itself(world):
     assert Migration() == plan.diff(plan, topology, cluster)
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_the_way_back_is_the_same_move_for_move(data):
     topology, cluster, old = data.draw(worlds())

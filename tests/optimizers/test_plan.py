@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from strategies import Table, plans, worlds
 
 from grouping.groupings import Fields, LocalOrShuffle, PartialKey, Shuffle
@@ -208,6 +208,7 @@ def test_without_a_cluster_only_the_job_is_checked():
     )
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(worlds())
 def test_what_fits_is_accepted(world):
     topology, cluster, plan = world
@@ -216,6 +217,7 @@ def test_what_fits_is_accepted(world):
     plan.check(topology)
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(worlds())
 def test_the_decisions_are_what_the_job_is_under_the_plan(world):
     topology, _, plan = world
@@ -233,7 +235,6 @@ def test_the_decisions_are_what_the_job_is_under_the_plan(world):
 WILD = [None, 0, 1.5, True, "", "ab", b"ab", [], {}, set(), (), [[]], {"x": []}, {(): 1}, Node]
 
 
-@pytest.mark.parametrize("value", WILD, ids=repr)
 @pytest.mark.parametrize(
     "build",
     [
@@ -251,11 +252,12 @@ WILD = [None, 0, 1.5, True, "", "ab", b"ab", [], {}, set(), (), [[]], {"x": []},
         Plan.from_json,
     ],
 )
-def test_wild_input_is_taken_or_refused_but_never_stumbled_over(build, value):
-    try:
-        build(value)
-    except PenstockError as error:
-        assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
+def test_wild_input_is_taken_or_refused_but_never_stumbled_over(build):
+    for value in WILD:
+        try:
+            build(value)
+        except PenstockError as error:
+            assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
 
 
 def test_a_merge_with_what_is_no_plan_is_pythons_own_error():

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from strategies import (
     Table,
@@ -186,6 +186,7 @@ def test_a_node_is_added_or_drained_as_decided_last():
     assert Plan(add=(Node("n", 2.0),)) == Plan(add=(node,)).amended(Plan(add=(Node("n", 2.0),)))
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_two_agreeing_decisions_can_be_applied_one_by_one_or_at_once(data):
     topology, cluster, current = data.draw(worlds())
@@ -196,6 +197,7 @@ def test_two_agreeing_decisions_can_be_applied_one_by_one_or_at_once(data):
     assert silent(expected) == silent(current.amended(first).amended(second))
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_a_job_under_two_agreeing_decisions_is_the_job_under_both(data):
     topology, cluster = data.draw(topologies(4)), data.draw(clusters())
@@ -205,6 +207,7 @@ def test_a_job_under_two_agreeing_decisions_is_the_job_under_both(data):
     assert running.under(first | second) == running.under(first).under(second)
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_a_cluster_under_two_agreeing_decisions_is_the_cluster_under_both(data):
     topology, cluster = data.draw(topologies(1)), data.draw(clusters())
@@ -213,6 +216,7 @@ def test_a_cluster_under_two_agreeing_decisions_is_the_cluster_under_both(data):
     assert cluster.under(first | second) == cluster.under(first).under(second)
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_whatever_fits_the_running_job_can_be_in_force_for_the_declared_one(data):
     topology, cluster, current = data.draw(worlds())
@@ -228,6 +232,7 @@ def test_whatever_fits_the_running_job_can_be_in_force_for_the_declared_one(data
         assert operator == topology.under(after).operator(operator.name)
 
 
+@settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_the_running_job_becomes_what_the_declared_one_is_under_the_plan_in_force(data):
     # Where a table lapses, the running job falls back to the default: what the job declared

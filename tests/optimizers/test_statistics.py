@@ -177,13 +177,13 @@ def test_what_is_no_statistics_is_refused_by_name(case):
 WILD = [None, 0, 1.5, True, "", "ab", b"ab", [], {}, set(), (), [[]], {"x": []}, {(): 1}]
 
 
-@pytest.mark.parametrize("value", WILD, ids=repr)
 @pytest.mark.parametrize("part", [field.name for field in fields(Statistics)])
-def test_wild_input_is_taken_or_refused_but_never_stumbled_over(part, value):
-    try:
-        Statistics(**{part: value})
-    except PenstockError as error:
-        assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
+def test_wild_input_is_taken_or_refused_but_never_stumbled_over(part):
+    for value in WILD:
+        try:
+            Statistics(**{part: value})
+        except PenstockError as error:
+            assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
 
 
 def test_statistics_are_true_when_anything_was_observed():
