@@ -123,10 +123,11 @@ def _from_numpy(array: NDArray[Any], *, copy: bool) -> KeyColumn:
                 raise _too_wide(array[place], place)
             return IntegerKeys(array.astype(np.uint64, copy=copy))
         case "S":
-            return _from_fixed_width(BYTES, array, np.ascontiguousarray(array).view(np.uint8))
+            cells = array.copy() if copy else np.ascontiguousarray(array)
+            return _from_fixed_width(BYTES, array, cells.view(np.uint8))
         case "U":
-            native = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="))
-            points = native.view(np.uint32)
+            # In the other byte order, all characters look like large ones.
+            points = np.ascontiguousarray(array).view(np.uint32)
             if points.size == 0 or points.max() < 128:
                 return _from_fixed_width(TEXT, array, points.astype(np.uint8))
             return _from_objects(array.tolist())
@@ -144,8 +145,7 @@ def _from_fixed_width(kind: str, array: NDArray[Any], data: NDArray[np.uint8]) -
     width = data.size // len(array) if len(array) else 0
     starts = np.arange(len(array), dtype=np.int64) * width
     lengths = np.char.str_len(array).astype(np.int64)
-    # astype and view may have handed the caller's own memory through.
-    return StringKeys(kind, data.reshape(-1).copy(), starts, lengths)
+    return StringKeys(kind, data, starts, lengths)
 
 
 def _from_objects(keys: Sequence[Any]) -> KeyColumn:
