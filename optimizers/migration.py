@@ -69,12 +69,11 @@ class Migration:
         parts = [f"{name}: {old} -> {new} instances" for name, old, new in self.parallelism]
         parts += [f"{name}: keys are routed anew" for name in self.reroutes]
         for name, moves in _by_operator(self.groups):
+            count = f"{len(moves)} key group{'s' if len(moves) != 1 else ''}"
             crossing = sum(move.crosses_nodes for move in moves)
-            known = sum(move.bytes for move in moves if move.bytes is not None)
-            parts.append(
-                f"{name}: {len(moves)} key groups move, "
-                f"{crossing} to another node, {known:.0f} bytes"
-            )
+            sizes = [move.bytes for move in moves if move.bytes is not None]
+            size = f"{sum(sizes):,.0f} bytes" if len(sizes) == len(moves) else "of unknown size"
+            parts.append(f"{name}: {count} to move, {crossing} to another node, {size}")
         return "\n".join(parts)
 
 

@@ -174,7 +174,7 @@ def test_a_migration_prints_what_moves():
     expected = (
         "count: 2 -> 1 instances\n"
         "count: keys are routed anew\n"
-        "count: 2 key groups move, 2 to another node, 12 bytes"
+        "count: 2 key groups to move, 2 to another node, 12 bytes"
     )
 
     assert expected == str(Plan().diff(new, JOB, NODES, sized(1.0, 2.0, 4.0, 8.0)))
