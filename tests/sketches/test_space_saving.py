@@ -141,6 +141,19 @@ class TestLaws:
             pieces.top()  # questions change nothing
         assert same_now_and_later(whole, pieces)
 
+    @given(
+        stream=st.lists(st.tuples(NUMBERS, st.floats(1e-3, 1e3)), max_size=40),
+        cut=st.integers(0, 40),
+        block=st.integers(1, 50),
+    )
+    def test_sums_are_rounded_the_same_however_the_stream_was_cut(self, stream, cut, block):
+        whole, pieces = SpaceSaving(3, block=block), SpaceSaving(3, block=block)
+        feed(whole, str, stream)
+        feed(pieces, str, stream[:cut])
+        for row in stream[cut:]:
+            feed(pieces, str, [row])
+        assert same_now_and_later(whole, pieces)
+
     @given(data=st.data(), capacity=CAPACITIES, stream=STREAMS, more=STREAMS)
     def test_the_order_within_a_block_changes_nothing(self, data, capacity, stream, more):
         permuted = data.draw(st.permutations(stream))
@@ -680,10 +693,15 @@ WRONG_CONTENTS = {
     "another kind": ("integers", {"fields": {"kind": "str"}}),
     "a kind of three": ("pairs of small integers", {"fields": {"kind": "(int, int, int)"}}),
     "a kind left open": ("pairs of small integers", {"fields": {"kind": "(int, int"}}),
+    "a kind closed by another bracket": (
+        "pairs of small integers",
+        {"fields": {"kind": "(int, int]"}},
+    ),
     "half a pair": ("pairs of small integers", {"drop": ["keys.right.values"]}),
     "sides of two lengths": ("pairs of small integers", {"keys.left.values": lambda a: a[:2]}),
     "text out of order": ("text", {"keys.data": lambda a: np.roll(a, 1)}),
     "text that is too short": ("text", {"keys.data": lambda a: a[:-1]}),
+    "text that is too long": ("text", {"keys.data": lambda a: np.append(a, np.uint8(97))}),
     "text that is not UTF-8": ("text", {"keys.data": at(0, 0xFF)}),
     "a negative length": ("text", {"keys.lengths": lambda a: a + np.array([-99, 99, 0])}),
     "lengths that wrap round": (
