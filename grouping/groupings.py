@@ -1,78 +1,83 @@
 """Groupings: how the tuples of an edge are spread over the instances of its target.
 
 A grouping here is a specification, a small frozen value that a topology or a plan carries. It
-says what is wanted; whoever executes the job turns it into a router. Which columns hold the key
-is not its affair: the edge knows.
+says what is wanted; its `router` is what does it, for one sender and a batch at a time. Which
+columns hold the key is not its affair: the edge knows.
 """
 
-from abc import ABC
+import reprlib
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any
 
-from sketches.checks import whole
+from grouping.distribution_aware import DistributionAware
+from grouping.grouping import Grouping
+from grouping.hashing import Parts, hash_parts
+from grouping.heavy_routers import DChoicesRouter, WChoicesRouter
+from grouping.routers import OwnerRouter, PartialKeyRouter, RoundRobinRouter, Router
+from grouping.routing_table import RoutingTable
+from sketches.checks import number, whole
 from sketches.errors import CorruptDataError, InvalidValueError, PenstockError
 
-
-@dataclass(frozen=True, slots=True)
-class Grouping(ABC):
-    """How to choose an instance for a tuple.
-
-    Attributes:
-        kind: the name of this grouping in documents and reports.
-        one_owner: whether all tuples of one key reach one instance, so that the instance may
-            hold the key's state.
-        needs_key: whether it chooses by a key.
-    """
-
-    kind: ClassVar[str]
-    one_owner: ClassVar[bool] = False
-    needs_key: ClassVar[bool] = False
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Refuse a grouping without a kind, such as this base class."""
-        if not isinstance(getattr(cls, "kind", None), str):
-            raise InvalidValueError(
-                f"{cls.__name__} has no kind and spreads nothing; "
-                "use one that has, such as Shuffle() or Fields()"
-            )
-        return object.__new__(cls)
-
-    @property
-    def instances(self) -> int | None:
-        """How many instances it was made for; None where it serves any number."""
-        return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields as JSON types."""
-        return {}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Grouping":
-        """Build it from what `to_dict` returned."""
-        return cls(**fields)
+__all__ = [
+    "GROUPINGS",
+    "DChoices",
+    "DistributionAware",
+    "Fields",
+    "Grouping",
+    "LocalOrShuffle",
+    "PartialKey",
+    "RoutingTable",
+    "Shuffle",
+    "WChoices",
+    "WorstCase",
+    "grouping_from_dict",
+    "grouping_to_dict",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(Grouping):
-    """Deal tuples out in turn: even counts, whatever they contain."""
+    """Deal tuples out in turn: even counts, whatever they contain.
+
+    >>> Shuffle().router(3, sender=1).route(4).tolist()
+    [1, 2, 0, 1]
+    """
 
     kind = "shuffle"
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        return RoundRobinRouter(instances, among=range(instances), start=sender)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalOrShuffle(Grouping):
-    """Stay on the sender's node where the target has an instance there, else shuffle."""
+    """Stay on the sender's node where the target has an instance there, else shuffle.
+
+    >>> LocalOrShuffle().router(6, local=[2, 5]).route(3).tolist()
+    [2, 5, 2]
+    """
 
     kind = "local_or_shuffle"
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        return RoundRobinRouter(instances, among=local or range(instances), start=sender)
 
 
 @dataclass(frozen=True, slots=True)
 class Fields(Grouping):
-    """Send all tuples of one key to one instance, chosen by the key's hash."""
+    """Send all tuples of one key to one instance, chosen by the key's hash.
+
+    >>> Fields().router(4).route(3, ["Asia", "Oceania", "Asia"]).tolist()
+    [2, 1, 2]
+    """
 
     kind = "fields"
     one_owner = True
     needs_key = True
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        return OwnerRouter(instances, partial(hash_parts, parts=instances))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,9 @@ class PartialKey(Grouping):
     """Send each tuple to the less loaded of a few instances, chosen by its key's hashes.
 
     Splits the state of every key over ``choices`` instances, to be merged downstream.
+
+    >>> PartialKey().router(4).route(4, ["Asia"] * 4).tolist()
+    [2, 0, 2, 0]
 
     References:
         Nasir et al., "The power of both choices: Practical load balancing for distributed
@@ -97,8 +105,145 @@ class PartialKey(Grouping):
         """Return its fields as JSON types."""
         return {"choices": self.choices}
 
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        return PartialKeyRouter(instances, choices=self.choices)
 
-GROUPINGS: tuple[type[Grouping], ...] = (Shuffle, LocalOrShuffle, Fields, PartialKey)
+
+@dataclass(frozen=True, slots=True)
+class DChoices(Grouping):
+    """Send a tuple of a heavy key to the least loaded of d instances, others to one of two.
+
+    Each sender finds the heavy keys itself, and as many choices for them as balance needs.
+
+    >>> DChoices().router(4).route(4, ["Asia"] * 4).tolist()
+    [2, 0, 2, 0]
+
+    Attributes:
+        threshold: the least share of the stream of a heavy key; None for a fifth of what one
+            instance should get, as published.
+        tolerance: what imbalance is aimed at, as a share of the stream.
+
+    References:
+        Nasir et al., "When two choices are not enough: Balancing at scale in distributed stream
+        processing", ICDE 2016.
+    """
+
+    threshold: float | None = None
+    tolerance: float = 1e-4
+    kind = "d_choices"
+    needs_key = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", _checked_threshold(self.threshold))
+        tolerance = number("tolerance", self.tolerance, above=0, up_to=1)
+        object.__setattr__(self, "tolerance", tolerance)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields as JSON types."""
+        return {"threshold": self.threshold, "tolerance": self.tolerance}
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        threshold = _threshold(self.threshold, instances)
+        return DChoicesRouter(
+            instances, threshold=threshold, tolerance=self.tolerance, sender=sender
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WChoices(Grouping):
+    """Send a tuple of a heavy key to the least loaded of all instances, others to one of two.
+
+    >>> WChoices().router(4).route(4, ["Asia"] * 4).tolist()
+    [2, 0, 2, 0]
+
+    Attributes:
+        threshold: the least share of the stream of a heavy key; None for a fifth of what one
+            instance should get, as published.
+
+    References:
+        Nasir et al., "When two choices are not enough: Balancing at scale in distributed stream
+        processing", ICDE 2016.
+    """
+
+    threshold: float | None = None
+    kind = "w_choices"
+    needs_key = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", _checked_threshold(self.threshold))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields as JSON types."""
+        return {"threshold": self.threshold}
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        return WChoicesRouter(
+            instances, threshold=_threshold(self.threshold, instances), sender=sender
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase(Grouping):
+    """Send each key to the instance after the one that a table would: what is local is lost.
+
+    The opposite of a table for locality, and a lower bound of what routing can do.
+
+    >>> table = RoutingTable([7, 8], [0, 2], instances=3)
+    >>> WorstCase(table).router(3).route(2, [7, 8]).tolist()
+    [1, 0]
+
+    References:
+        Caneill et al., "Locality-aware routing in stateful streaming applications", Middleware
+        2016, section 4.2.
+    """
+
+    table: RoutingTable
+    kind = "worst_case"
+    one_owner = True
+    needs_key = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.table, RoutingTable):
+            raise InvalidValueError(f"table={self.table!r} is not a RoutingTable to be thwarted")
+
+    @property
+    def instances(self) -> int:
+        """How many instances the table was made for."""
+        return self.table.instances
+
+    def assign(self, keys: Any) -> Parts:
+        """Return the instance of each key."""
+        parts = self.table.assign(keys) + 1
+        parts[parts == self.instances] = 0
+        return parts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields as JSON types."""
+        return {"table": self.table.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "WorstCase":
+        """Build it from what `to_dict` returned."""
+        table = fields.get("table")
+        if not isinstance(table, dict):
+            raise CorruptDataError(f"table={table!r} of a {cls.kind} grouping is not an object")
+        return cls(**{**fields, "table": RoutingTable.from_dict(table)})
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        return OwnerRouter(instances, self.assign)
+
+
+GROUPINGS: tuple[type[Grouping], ...] = (
+    Shuffle,
+    LocalOrShuffle,
+    Fields,
+    PartialKey,
+    DChoices,
+    WChoices,
+    RoutingTable,
+    DistributionAware,
+    WorstCase,
+)
 """The groupings that a document may name."""
 
 
@@ -124,6 +269,15 @@ def grouping_from_dict(data: object) -> Grouping:
             except CorruptDataError:
                 raise
             except (TypeError, PenstockError) as error:
-                raise CorruptDataError(f"grouping {data!r}: {error}") from error
+                raise CorruptDataError(f"grouping {reprlib.repr(data)}: {error}") from error
     kinds = ", ".join(known.kind for known in GROUPINGS)
     raise CorruptDataError(f"unknown grouping {kind!r}; known: {kinds}")
+
+
+def _checked_threshold(threshold: object) -> float | None:
+    return None if threshold is None else number("threshold", threshold, above=0, up_to=1)
+
+
+def _threshold(threshold: float | None, instances: int) -> float:
+    """Return the least share of a heavy key: a fifth of an instance's, unless it is given."""
+    return 1 / (5 * instances) if threshold is None else threshold

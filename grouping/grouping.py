@@ -1,0 +1,92 @@
+"""What every grouping is: a small frozen value that says how tuples find their instance."""
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from grouping.hashing import LARGEST_PARTS
+from grouping.routers import Router
+from sketches.checks import whole
+from sketches.errors import InvalidValueError
+from sketches.values import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping(ABC):
+    """How to choose an instance for a tuple.
+
+    Attributes:
+        kind: the name of this grouping in documents and reports.
+        one_owner: whether all tuples of one key reach one instance, whoever sends them, so that
+            the instance may hold the key's state.
+        needs_key: whether it chooses by a key.
+    """
+
+    kind: ClassVar[str]
+    one_owner: ClassVar[bool] = False
+    needs_key: ClassVar[bool] = False
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Refuse a grouping without a kind, such as this base class."""
+        if not isinstance(getattr(cls, "kind", None), str):
+            raise InvalidValueError(
+                f"{cls.__name__} has no kind and spreads nothing; "
+                "use one that has, such as Shuffle() or Fields()"
+            )
+        return object.__new__(cls)
+
+    @property
+    def instances(self) -> int | None:
+        """How many instances it was made for; None where it serves any number."""
+        return None
+
+    def router(self, instances: int, *, sender: int = 0, local: Sequence[int] = ()) -> Router:
+        """Return what routes the batches of one sender by this grouping.
+
+        Args:
+            instances: how many instances the target has.
+            sender: the number of the sending instance. Where the choice is free, senders of
+                different numbers begin with different instances.
+            local: the target's instances that are on the sender's node.
+
+        Raises:
+            InvalidValueError: a number is out of its range, or the grouping was made for another
+                number of instances.
+        """
+        count = whole("instances", instances, at_least=1, at_most=LARGEST_PARTS)
+        if self.instances not in (None, count):
+            raise InvalidValueError(
+                f"instances={count}, but this {self.kind} grouping was made for {self.instances}; "
+                f"make one for {count}, or route to {self.instances}"
+            )
+        number = whole("sender", sender, at_least=0)
+        return self._router(count, number, _local(local, count))
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        """Return a router; the arguments are checked. To be overridden."""
+        raise InvalidValueError(
+            f"{type(self).__name__} does not say how it routes; define its _router, or plan with "
+            "a grouping that has one"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields as JSON types."""
+        return {}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Grouping":
+        """Build it from what `to_dict` returned."""
+        return cls(**fields)
+
+
+def _local(local: Sequence[int], instances: int) -> tuple[int, ...]:
+    """Return the local instances in order, or say which one cannot be."""
+    numbers = [
+        whole(f"local[{place}]", number, at_least=0, at_most=instances - 1)
+        for place, number in enumerate(listed("local", local))
+    ]
+    for number in numbers:
+        if numbers.count(number) > 1:
+            raise InvalidValueError(f"local={numbers} names instance {number} twice; name it once")
+    return tuple(sorted(numbers))

@@ -1,0 +1,68 @@
+"""Which part a key falls into by its hash: the same in every process, in any container.
+
+The hash is made from the 64-bit codes of `sketches.keys` and has nothing in common with the one
+that gives sketches their columns. Stored state lies where it puts keys: changing it breaks what
+is stored.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.key_batch import KeyBatch
+from sketches.checks import whole
+from sketches.keys import Codes, mix
+
+Parts: TypeAlias = NDArray[np.int32]
+
+LARGEST_PARTS = (1 << 31) - 1
+
+# Codes hashed at a time: as many as stay in the cache, which is twice as fast as all at once.
+BLOCK = 1 << 16
+
+_HALF = np.uint64(32)
+_SEED = 0x8F3A6D51C2B4E907
+_STEP = 0x9E3779B97F4A7C15
+_ALL_BITS = (1 << 64) - 1
+
+
+def hash_parts(keys: Any, parts: int, *, choice: int = 0) -> Parts:
+    """Return, for each key, the part from 0 to ``parts - 1`` that its hash chooses.
+
+    Args:
+        keys: keys of one kind in any container that `sketches.keys.as_keys` reads.
+        parts: how many parts there are.
+        choice: which of the hash functions to use. They know nothing of each other, so that two
+            keys that meet by one are no likelier than others to meet by the next.
+
+    >>> hash_parts(["Asia", "Oceania", "Asia"], 4).tolist()
+    [2, 1, 2]
+    >>> hash_parts(["Asia", "Oceania", "Asia"], 4, choice=1).tolist()
+    [0, 2, 0]
+    """
+    count = whole("parts", parts, at_least=1, at_most=LARGEST_PARTS)
+    function = whole("choice", choice, at_least=0)
+    batch = KeyBatch.read(keys)
+    return batch.spread(code_parts(batch.column.codes, count, choice=function))
+
+
+def code_parts(codes: Codes, parts: int, *, choice: int = 0) -> Parts:
+    """Return the part of each key, given the keys' codes; see `hash_parts`."""
+    constant = _constant(choice)
+    count = np.uint64(parts)
+    chosen = np.empty(len(codes), dtype=np.int32)
+    for start in range(0, len(codes), BLOCK):
+        span = slice(start, start + BLOCK)
+        hashed = mix(codes[span] ^ constant)
+        hashed >>= _HALF
+        hashed *= count
+        hashed >>= _HALF
+        chosen[span] = hashed
+    return chosen
+
+
+def _constant(choice: int) -> np.uint64:
+    """Return what sets one hash function apart from the next; scattered, as they follow in turn."""
+    state = (_SEED + choice * _STEP) & _ALL_BITS
+    return np.uint64(mix(np.array([state], dtype=np.uint64))[0])

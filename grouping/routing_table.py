@@ -1,0 +1,240 @@
+"""Routing tables: who owns which key, written down for known keys and hashed for others."""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.grouping import Grouping
+from grouping.hashing import LARGEST_PARTS, Parts, code_parts
+from grouping.key_batch import KeyBatch
+from grouping.routers import OwnerRouter, Router
+from grouping.slots import ABSENT, CodeSlots
+from sketches.checks import whole
+from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
+from sketches.key_columns import KeyColumn, PackedPairs
+from sketches.keys import as_keys
+from sketches.values import numeric, protected
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class RoutingTable(Grouping):
+    """Send each key to the instance that the table names, and unknown keys by their hash.
+
+    Tables are values: equal if they name the same owners of the same keys, in whatever order
+    they were given. An empty one routes as `Fields` does, keys of any kind.
+
+    >>> table = RoutingTable(["Asia", "#java", "#python"], [0, 0, 1], instances=2)
+    >>> table.assign(["#python", "Asia", "#haskell"]).tolist()
+    [1, 0, 0]
+    >>> table.with_keys(["#haskell"], [1]).assign(["#haskell"]).tolist()
+    [1]
+
+    Args:
+        keys: distinct keys of one kind, in any container that `sketches.keys.as_keys` reads. A
+            key may be there twice if it has the same owner both times.
+        parts: for each key, the instance that owns it.
+        instances: how many instances there are.
+
+    Attributes:
+        parts: the owners, in the order of `keys`.
+
+    References:
+        Caneill et al., "Locality-aware routing in stateful streaming applications", Middleware
+        2016, section 3.3.
+    """
+
+    parts: Parts
+    _column: KeyColumn
+    _instances: int
+    kind: ClassVar[str] = "table"
+    one_owner: ClassVar[bool] = True
+    needs_key: ClassVar[bool] = True
+
+    def __init__(self, keys: Any, parts: Any, instances: int) -> None:
+        count = whole("instances", instances, at_least=1, at_most=LARGEST_PARTS)
+        column = as_keys(keys)
+        if isinstance(column, PackedPairs):
+            column = column.unpacked()
+        owners = _owners(parts, column, count)
+        # Stable, and made of few sorted runs where a table grows: close to a mere merge.
+        order = np.argsort(column.codes, kind="stable")
+        order = order[_first_of_each(column, owners, order)]
+        object.__setattr__(self, "_column", column.take(order))
+        object.__setattr__(self, "parts", protected(owners[order]))
+        object.__setattr__(self, "_instances", count)
+
+    @property
+    def instances(self) -> int:
+        """How many instances it was made for."""
+        return self._instances
+
+    @property
+    def key_kind(self) -> str | None:
+        """The kind of the keys, such as "int" or "(str, int)"; None if there are none."""
+        return self._column.kind if len(self) else None
+
+    @cached_property
+    def keys(self) -> NDArray[Any]:
+        """The keys, each once, in an order that depends on them alone: int64 or objects."""
+        column = self._column
+        array = column.codes.view(np.int64) if column.kind == "int" else column.objects()
+        return protected(array)
+
+    def __len__(self) -> int:
+        """How many keys have an owner by name."""
+        return len(self.parts)
+
+    def assign(self, keys: Any) -> Parts:
+        """Return the instance of each key, by the table or else by its hash.
+
+        Args:
+            keys: keys of the table's kind. An Arrow dictionary array is looked up by its words.
+
+        Raises:
+            InvalidKeyError: these are no keys, or not of the table's kind.
+        """
+        return self.find(keys)[1]
+
+    def find(self, keys: Any) -> tuple[NDArray[np.bool_], Parts]:
+        """Return which keys the table knows, and the instance of each, as `assign` does."""
+        batch = KeyBatch.read(keys)
+        self._check_kind(batch.column)
+        codes = batch.column.codes
+        parts = self._slots.find(codes)
+        known = parts != ABSENT
+        unknown = np.flatnonzero(~known)
+        parts[unknown] = code_parts(codes[unknown], self.instances)
+        return batch.spread(known), batch.spread(parts)
+
+    def with_keys(self, keys: Any, parts: Any) -> "RoutingTable":
+        """Return a table that knows more keys.
+
+        Raises:
+            InvalidKeyError: these are no keys, or not of the table's kind.
+            InvalidValueError: a key has another owner already; a part is no instance.
+        """
+        column = as_keys(keys)
+        self._check_kind(column)
+        more = RoutingTable(column, parts, self.instances)
+        if not len(self) or not len(more):
+            return self if len(self) else more
+        owners = np.concatenate([self.parts, more.parts])
+        return RoutingTable(self._column.joined(more._column), owners, self.instances)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as JSON types."""
+        return {
+            "instances": self.instances,
+            "keys": [_written(key) for key in self.keys.tolist()],
+            "parts": self.parts.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "RoutingTable":
+        """Build it from what `to_dict` returned."""
+        keys = fields.get("keys")
+        if not isinstance(keys, list):
+            raise CorruptDataError(f"keys={keys!r} of a routing table is not a list of keys")
+        return cls(**{**fields, "keys": [_read(key) for key in keys]})
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        # A hash of bytes is not the same in every process; nothing is routed or ordered by it.
+        return hash(self._content())
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return type(self), (self.keys, self.parts, self.instances)
+
+    def __repr__(self) -> str:
+        kind = f" {self.key_kind}" if self.key_kind else ""
+        return f"RoutingTable({len(self)}{kind} keys, instances={self.instances})"
+
+    @cached_property
+    def _slots(self) -> CodeSlots:
+        return CodeSlots(self._column.codes, self.parts)
+
+    def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
+        return OwnerRouter(instances, self.assign)
+
+    def _content(self) -> tuple[object, ...]:
+        return self.instances, self.key_kind, self._column.codes.tobytes(), self.parts.tobytes()
+
+    def _check_kind(self, column: KeyColumn) -> None:
+        if len(column) and self.key_kind not in (None, column.kind):
+            raise InvalidKeyError(
+                f"keys of kind {column.kind} are unknown to a table of {self.key_kind} keys; "
+                "use one table for each kind"
+            )
+
+
+def _owners(parts: Any, column: KeyColumn, instances: int) -> Parts:
+    """Return the parts as int32, or say which is no instance."""
+    array = numeric("parts", parts)
+    if array.size and array.dtype.kind not in "iu":
+        raise InvalidValueError(
+            f"parts of type {array.dtype} are not whole numbers; give each key's instance"
+        )
+    if array.shape != (len(column),):
+        raise InvalidValueError(
+            f"parts of shape {array.shape} do not fit {len(column)} keys; give one for each key"
+        )
+    wrong = np.flatnonzero((array < 0) | (array >= instances))
+    if len(wrong):
+        raise InvalidValueError(
+            f"key {_key_at(column, wrong[0])!r} is given to {array[wrong[0]]}; "
+            f"give it an instance from 0 to {instances - 1}"
+        )
+    return array.astype(np.int32)
+
+
+def _first_of_each(column: KeyColumn, owners: Parts, order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Tell which places of the order hold a key for the first time, or which has two owners."""
+    codes, sorted_owners = column.codes[order], owners[order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = codes[1:] != codes[:-1]
+    wrong = np.flatnonzero(~first[1:] & (sorted_owners[1:] != sorted_owners[:-1]))
+    if len(wrong):
+        one, other = sorted_owners[wrong[0] : wrong[0] + 2].tolist()
+        raise InvalidValueError(
+            f"key {_key_at(column, order[wrong[0]])!r} is given to both {one} and {other}; "
+            "a key has one owner"
+        )
+    return first
+
+
+def _key_at(column: KeyColumn, place: np.intp) -> Any:
+    return column.take(np.array([place])).objects()[0]
+
+
+def _written(key: Any) -> Any:
+    """Return a key as JSON types: bytes in base64, pairs as lists."""
+    match key:
+        case bytes():
+            return {"base64": base64.b64encode(key).decode("ascii")}
+        case (left, right):
+            return [_written(left), _written(right)]
+        case _:
+            return key
+
+
+def _read(key: Any) -> Any:
+    """Return the key that was written so; one that is none is refused by the table."""
+    match key:
+        case {"base64": str(text), **rest} if not rest:
+            try:
+                return base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise CorruptDataError(f"key {key!r} is not in base64: {error}") from error
+        case [left, right]:
+            return _read(left), _read(right)
+        case _:
+            return key
