@@ -14,11 +14,11 @@ RACKS = ("rack-0", "rack-1")
 
 @dataclass(frozen=True, slots=True)
 class Table(Grouping):
-    """Stands for the routing tables to come: one owner a key, made for so many instances."""
+    """Stands for routing tables: one owner a key, made for so many instances; in no document."""
 
     size: int
     version: int = 0
-    kind = "table"
+    kind = "stand_in"
     one_owner = True
     needs_key = True
 

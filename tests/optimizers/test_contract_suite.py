@@ -283,7 +283,7 @@ BAD = {
     LosesASetting(5): ([TRAVELS, ELSEWHERE], ["a pickled copy answers", "3}", "5}"]),
     RoutesByAStranger(): (
         [PLANS_TRAVEL],
-        ["does not pass through JSON", "unknown grouping 'table'"],
+        ["does not pass through JSON", "unknown grouping 'stand_in'"],
     ),
     Dreamer(): ([EXISTS, ITSELF], ["Dreamer decided", "unknown operator 'ghost'"]),
     Hasty(): ([NO_DATA], ["Hasty observes pairs", "without having seen any", "return Plan()"]),
@@ -371,6 +371,23 @@ def test_a_class_in_place_of_a_strategy_is_told_so():
 @pytest.mark.parametrize("good", [Talkative(), EveryTenthEpoch()], ids=lambda good: good.name)
 def test_what_the_contract_does_not_forbid_passes(good):
     assert {} == failures(suite_for(good, few_worlds))
+
+
+def test_the_other_processes_hash_otherwise_and_import_alike(monkeypatch):
+    seen = []
+    run = subprocess.run
+
+    def remember(*args, **options):
+        seen.append(options["env"])
+        return run(*args, **options)
+
+    monkeypatch.setattr(subprocess, "run", remember)
+    assert {} == failures(suite_for(Hash(), few_worlds), [ELSEWHERE])
+
+    assert ["1", "2"] == sorted(env["PYTHONHASHSEED"] for env in seen)
+    assert [[place or os.getcwd() for place in sys.path]] * 2 == [  # noqa: PTH109
+        env["PYTHONPATH"].split(os.pathsep) for env in seen
+    ]
 
 
 def test_a_failure_in_the_other_process_shows_what_went_wrong_there(tmp_path):

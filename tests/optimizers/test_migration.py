@@ -122,6 +122,13 @@ def test_what_was_not_observed_is_unsized_and_not_empty():
     assert [None] * 4 == [move.bytes for move in migration.groups]
 
 
+def test_a_group_known_to_be_empty_is_not_unsized():
+    migration = Plan().diff(Plan(drain=("a",)), JOB, NODES, sized(0.0, 0.0, 8.0, 0.0))
+
+    assert 0 == migration.unsized
+    assert 8.0 == migration.bytes
+
+
 def test_a_group_that_changes_its_instance_only_stays_on_its_node():
     old = Plan(placement={"count": Deployment(("a", "a"), (0, 0, 1, 1))})
     new = Plan(placement={"count": Deployment(("a", "a"), (1, 0, 1, 1))})
