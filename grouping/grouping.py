@@ -86,7 +86,6 @@ def _local(local: Sequence[int], instances: int) -> tuple[int, ...]:
         whole(f"local[{place}]", number, at_least=0, at_most=instances - 1)
         for place, number in enumerate(listed("local", local))
     ]
-    for number in numbers:
-        if numbers.count(number) > 1:
-            raise InvalidValueError(f"local={numbers} names instance {number} twice; name it once")
+    if len(set(numbers)) < len(numbers):
+        raise InvalidValueError(f"local={numbers} names an instance twice; name each once")
     return tuple(sorted(numbers))

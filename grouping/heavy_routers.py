@@ -15,8 +15,8 @@ from sketches.space_saving import SpaceSaving
 
 Shares: TypeAlias = NDArray[np.float64]
 
-ANYWHERE: tuple[int, ...] = ()
-"""What a heavy key may choose from if that is every instance."""
+Offer: TypeAlias = tuple[int, ...]
+"""The instances that a heavy key may choose from; none stands for all of them."""
 
 # The head is looked at anew after so many tuples of the stream, and more often at its start.
 # By tuples rather than by batches, so that routing does not depend on how the stream was cut.
@@ -56,7 +56,7 @@ class WChoicesRouter(KeyRouter):
         self._seen = SpaceSaving(math.ceil(_COUNTERS / threshold), block=_LONGEST_WAIT)
         self._routed = 0
         self._next_look = _FIRST_LOOK
-        self._head: dict[int, tuple[int, ...]] = {}
+        self._head: dict[int, Offer] = {}
 
     def _route(self, batch: KeyBatch) -> Parts:
         codes = batch.codes
@@ -78,10 +78,10 @@ class WChoicesRouter(KeyRouter):
             offer = head.get(code)
             if offer is None:
                 part = other if loads[other] < loads[one] else one
-            elif offer is ANYWHERE:
-                part = least.pick()
-            else:
+            elif offer:
                 part = min(offer, key=loads.__getitem__)  # the first of equals
+            else:
+                part = least.pick()
             loads[part] += 1
             chosen.append(part)
         return chosen
@@ -97,9 +97,9 @@ class WChoicesRouter(KeyRouter):
             heavy = shares >= self._threshold
             self._head = self._offers(keys[heavy].view(np.uint64), shares[heavy])
 
-    def _offers(self, codes: Codes, shares: Shares) -> dict[int, tuple[int, ...]]:
+    def _offers(self, codes: Codes, shares: Shares) -> dict[int, Offer]:
         """Return what each heavy key may choose from; the heaviest comes first."""
-        return dict.fromkeys(codes.tolist(), ANYWHERE)
+        return dict.fromkeys(codes.tolist(), ())
 
 
 class DChoicesRouter(WChoicesRouter):
@@ -123,7 +123,7 @@ class DChoicesRouter(WChoicesRouter):
         super().__init__(instances, threshold=threshold, sender=sender)
         self._tolerance = tolerance
 
-    def _offers(self, codes: Codes, shares: Shares) -> dict[int, tuple[int, ...]]:
+    def _offers(self, codes: Codes, shares: Shares) -> dict[int, Offer]:
         """Return what each heavy key may choose from; the heaviest comes first."""
         choices = choices_needed(shares, self._instances, tolerance=self._tolerance)
         if choices == self._instances:
