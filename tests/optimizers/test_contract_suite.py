@@ -229,8 +229,7 @@ class Forcing(Optimizer):
 @dataclass(frozen=True)
 class BySetOrder(Optimizer):
     def plan(self, topology, cluster, statistics, current):
-        first = next(iter(set(topology.order)))
-        return Plan(batch={first: 10})
+        return Plan(batch={name: place + 1 for place, name in enumerate(set(topology.order))})
 
 
 @dataclass(frozen=True)
