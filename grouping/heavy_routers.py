@@ -163,8 +163,9 @@ def choices_needed(shares: Shares, instances: int, *, tolerance: float) -> int:
     heavy, rest = upto[-1], max(0.0, 1.0 - upto[-1])
     ranks = np.arange(1, len(shares) + 1)
     missed = (instances - 1) / instances
-    # One key alone shows that there must be n times its share of them.
-    for choices in range(max(2, math.ceil(shares[0] * instances)), instances):
+    # By the heaviest key alone, as d choices are at most d instances: p <= d (1 / n + e).
+    fewest = math.ceil(shares[0] / (1 / instances + tolerance))
+    for choices in range(max(2, fewest), instances):
         met = 1 - missed ** (ranks * choices)  # b / n
         load = upto + met**choices * (heavy - upto) + met**2 * rest
         if (load <= met * (1 + tolerance * instances)).all():
