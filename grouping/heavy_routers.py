@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -15,9 +16,6 @@ from sketches.space_saving import SpaceSaving
 
 Shares: TypeAlias = NDArray[np.float64]
 
-Offer: TypeAlias = tuple[int, ...]
-"""The instances that a heavy key may choose from; none stands for all of them."""
-
 # The head is looked at anew after so many tuples of the stream, and more often at its start.
 # By tuples rather than by batches, so that routing does not depend on how the stream was cut.
 _FIRST_LOOK = 1 << 8
@@ -25,6 +23,39 @@ _LONGEST_WAIT = 1 << 14
 
 # A sketch of c counters errs by 1/c of the stream: by a tenth of the least share that counts.
 _COUNTERS = 10
+
+
+class Offer:
+    """The instances that heavy keys may choose from, and which of them has the least load.
+
+    A heap holds, for each instance, a load it once had and its place in the offer. Loads only
+    grow, so an entry at the top that still holds is the least of all, and the first of equals;
+    one that does not is brought up to date and sinks. So the many loads need not be compared.
+
+    Args:
+        loads: the load of every instance, which others add to.
+        instances: the offer; the first of equally loaded ones is chosen.
+    """
+
+    def __init__(self, loads: list[int], instances: Sequence[int]) -> None:
+        self._loads = loads
+        self._instances = instances
+        count = len(instances)
+        self._heap = [loads[instance] * count + place for place, instance in enumerate(instances)]
+        heapq.heapify(self._heap)
+
+    def pick(self) -> int:
+        """Return the least loaded instance."""
+        loads, instances, heap = self._loads, self._instances, self._heap
+        count = len(instances)
+        while True:
+            top = heap[0]
+            place = top % count
+            instance = instances[place]
+            current = loads[instance] * count + place
+            if top == current:
+                return instance
+            heapq.heapreplace(heap, current)
 
 
 class WChoicesRouter(KeyRouter):
@@ -52,7 +83,8 @@ class WChoicesRouter(KeyRouter):
         super().__init__(instances)
         self._threshold = threshold
         self._loads = [0] * instances
-        self._least = _Least(self._loads, sender)
+        first = sender % instances
+        self._all = Offer(self._loads, [*range(first, instances), *range(first)])
         self._seen = SpaceSaving(math.ceil(_COUNTERS / threshold), block=_LONGEST_WAIT)
         self._routed = 0
         self._next_look = _FIRST_LOOK
@@ -72,16 +104,16 @@ class WChoicesRouter(KeyRouter):
 
     def _choose(self, codes: Codes, first: Parts, second: Parts) -> list[int]:
         """Choose for each tuple under the present head."""
-        loads, head, least = self._loads, self._head, self._least
+        loads, head = self._loads, self._head
         chosen: list[int] = []
         for code, one, other in zip(codes.tolist(), first.tolist(), second.tolist(), strict=True):
             offer = head.get(code)
-            if offer is None:
-                part = other if loads[other] < loads[one] else one
-            elif offer:
-                part = min(offer, key=loads.__getitem__)  # the first of equals
+            if offer is not None:
+                part = offer.pick()
+            elif loads[other] < loads[one]:
+                part = other
             else:
-                part = least.pick()
+                part = one
             loads[part] += 1
             chosen.append(part)
         return chosen
@@ -99,7 +131,7 @@ class WChoicesRouter(KeyRouter):
 
     def _offers(self, codes: Codes, shares: Shares) -> dict[int, Offer]:
         """Return what each heavy key may choose from; the heaviest comes first."""
-        return dict.fromkeys(codes.tolist(), ())
+        return dict.fromkeys(codes.tolist(), self._all)
 
 
 class DChoicesRouter(WChoicesRouter):
@@ -131,7 +163,10 @@ class DChoicesRouter(WChoicesRouter):
         offers = [
             code_parts(codes, self._instances, choice=choice).tolist() for choice in range(choices)
         ]
-        return dict(zip(codes.tolist(), zip(*offers, strict=True), strict=True))
+        return {
+            code: Offer(self._loads, offer)
+            for code, offer in zip(codes.tolist(), zip(*offers, strict=True), strict=True)
+        }
 
 
 def choices_needed(shares: Shares, instances: int, *, tolerance: float) -> int:
@@ -171,28 +206,3 @@ def choices_needed(shares: Shares, instances: int, *, tolerance: float) -> int:
         if (load <= met * (1 + tolerance * instances)).all():
             return choices
     return instances
-
-
-class _Least:
-    """Finds the least loaded instance while loads grow, in little more than constant time.
-
-    A heap holds, for each instance, a load it once had and its rank among equals. Loads only
-    grow, so an entry that still holds at the top is the least of all; one that does not is
-    brought up to date and sinks.
-    """
-
-    def __init__(self, loads: list[int], sender: int) -> None:
-        self._loads = loads
-        self._shift = sender % len(loads)
-        self._heap = list(range(len(loads)))  # load * n + rank, and all loads are 0
-
-    def pick(self) -> int:
-        """Return the least loaded instance."""
-        loads, heap, count = self._loads, self._heap, len(self._loads)
-        while True:
-            rank = heap[0] % count
-            instance = (rank + self._shift) % count
-            current = loads[instance] * count + rank
-            if heap[0] == current:
-                return instance
-            heapq.heapreplace(heap, current)
