@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.checks import weights
+from sketches.checks import amount, weights
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.keys import Pairs, as_keys
 from sketches.space_saving import SpaceSaving
@@ -57,6 +57,35 @@ class KeyPairs(ArrayValue):
                 "update it with pairs, such as (left, right) columns"
             )
         return cls(pairs.left, pairs.right, estimates - errors / 2)
+
+    def faded(self, factor: float) -> "KeyPairs":
+        """Return the same pairs, counting less."""
+        return KeyPairs(self.left, self.right, self.counts * amount("factor", factor, up_to=1.0))
+
+    def together(self, other: "KeyPairs") -> "KeyPairs":
+        """Return the pairs of both; those that both have stand there twice, which is the same."""
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        return KeyPairs(
+            np.concatenate([self.left, other.left]),
+            np.concatenate([self.right, other.right]),
+            np.concatenate([self.counts, other.counts]),
+        )
+
+    def halved(self, seed: int = 0) -> tuple["KeyPairs", "KeyPairs"]:
+        """Divide the tuples at random into two halves of which neither knows the other.
+
+        What was learned from one half and holds in the other is no accident. Of a count that is
+        not whole the part behind the point is shared equally.
+        """
+        whole = np.floor(self.counts)
+        random = np.random.default_rng(seed)
+        drawn = random.binomial(whole.astype(np.int64), 0.5) + (self.counts - whole) / 2
+        halves = []
+        for counts in (drawn, self.counts - drawn):
+            some = counts > 0
+            halves.append(KeyPairs(self.left[some], self.right[some], counts[some]))
+        return halves[0], halves[1]
 
     def __len__(self) -> int:
         return len(self.counts)

@@ -6,6 +6,7 @@ This package is the front door: everything a job needs is imported from here.
 import optimizers.shadowing  # noqa: F401  # first: it explains what would else be an odd failure
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from grouping.key_pairs import KeyPairs
+from grouping.routing_table import RoutingTable
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.errors import (
@@ -22,6 +23,7 @@ from optimizers.errors import (
     UnknownNameError,
 )
 from optimizers.fixed import Fixed, Hash
+from optimizers.locality import Locality
 from optimizers.migration import GroupMove, Migration
 from optimizers.optimizer import Optimizer
 from optimizers.placement import Deployment
@@ -57,6 +59,7 @@ __all__ = [
     "InvalidValueError",
     "KeyPairs",
     "LocalOrShuffle",
+    "Locality",
     "MergeError",
     "Migration",
     "Node",
@@ -71,6 +74,7 @@ __all__ = [
     "PlanError",
     "PluginError",
     "Probe",
+    "RoutingTable",
     "Shuffle",
     "Statistics",
     "Topology",

@@ -51,6 +51,11 @@ class Chain(Optimizer):
         """All that any of its steps has observed."""
         return reduce(frozenset.union, (step.observes for step in self.steps), frozenset())
 
+    @property
+    def memory(self) -> float:
+        """The longest memory of any of its steps."""
+        return max((step.memory for step in self.steps), default=0.0)
+
     def plan(
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:

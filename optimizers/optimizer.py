@@ -25,6 +25,11 @@ class Optimizer(ABC):
         """What has to be observed for it; nobody pays for statistics that no strategy reads."""
         return frozenset()
 
+    @property
+    def memory(self) -> float:
+        """How much an epoch still counts an epoch later, from 0 to 1; see `Statistics.history`."""
+        return 0.0
+
     @abstractmethod
     def plan(
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from grouping.key_pairs import KeyPairs
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.topology import EdgeName, Topology
-from sketches.checks import number, weights, whole
+from sketches.checks import amount, weights, whole
 from sketches.cost_sketch import CostSketch
 from sketches.values import ArrayValue, FrozenMap, listed, named, named_by_pair, numeric, protected
 
@@ -48,9 +48,9 @@ class OperatorStatistics:
 
     def __post_init__(self) -> None:
         for name in ("tuples", "seconds", "state_bytes"):
-            object.__setattr__(self, name, _amount(name, getattr(self, name)))
+            object.__setattr__(self, name, amount(name, getattr(self, name)))
         if self.hottest_key is not None:
-            share = _amount("hottest_key", self.hottest_key, at_most=1.0)
+            share = amount("hottest_key", self.hottest_key, up_to=1.0)
             object.__setattr__(self, "hottest_key", share)
 
 
@@ -70,8 +70,8 @@ class EdgeStatistics:
 
     def __post_init__(self) -> None:
         for name in ("tuples", "bytes"):
-            object.__setattr__(self, name, _amount(name, getattr(self, name)))
-        object.__setattr__(self, "local", _amount("local", self.local, at_most=self.tuples))
+            object.__setattr__(self, name, amount(name, getattr(self, name)))
+        object.__setattr__(self, "local", amount("local", self.local, up_to=self.tuples))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +140,8 @@ class Statistics:
         edges: traffic of each edge, by (source, target).
         pairs: key pairs of each two consecutive keyed operators, by their names; operators
             without a key in between are passed through.
+        history: the same of all epochs before, each counting less the longer ago it is; see
+            `Optimizer.memory`.
         costs: of each operator, the cost sketches of its instances in order.
         groups: key groups of each keyed operator.
         traffic: traffic between the key groups of two consecutive keyed operators.
@@ -153,10 +155,11 @@ class Statistics:
     costs: Mapping[str, tuple[CostSketch, ...]] = FrozenMap()
     groups: Mapping[str, GroupStatistics] = FrozenMap()
     traffic: Mapping[EdgeName, GroupTraffic] = FrozenMap()
+    history: Mapping[EdgeName, KeyPairs] = FrozenMap()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epoch", whole("epoch", self.epoch, at_least=0))
-        object.__setattr__(self, "seconds", _amount("seconds", self.seconds))
+        object.__setattr__(self, "seconds", amount("seconds", self.seconds))
         costs = {
             name: _sketches(name, given)
             for name, given in named("costs", self.costs, object).items()
@@ -183,7 +186,7 @@ class Statistics:
             topology.operator(name)
         for source, target in self.edges:
             topology.edge(source, target)
-        for hop in (*self.pairs, *self.traffic):
+        for hop in (*self.pairs, *self.traffic, *self.history):
             if hop not in topology.keyed_hops:
                 raise UnknownNameError.among(
                     "hop between keyed operators", hop, topology.keyed_hops
@@ -206,14 +209,12 @@ class Statistics:
 
 
 _BY_OPERATOR: dict[str, type] = {"operators": OperatorStatistics, "groups": GroupStatistics}
-_BY_EDGE: dict[str, type] = {"edges": EdgeStatistics, "pairs": KeyPairs, "traffic": GroupTraffic}
-
-
-def _amount(name: str, value: object, *, at_most: float = np.inf) -> float:
-    amount = number(name, value)
-    if not 0 <= amount <= at_most:
-        raise InvalidValueError(f"{name}={value!r} is out of range; it must be in [0, {at_most}]")
-    return amount
+_BY_EDGE: dict[str, type] = {
+    "edges": EdgeStatistics,
+    "pairs": KeyPairs,
+    "traffic": GroupTraffic,
+    "history": KeyPairs,
+}
 
 
 def _sketches(name: str, given: object) -> tuple[CostSketch, ...]:

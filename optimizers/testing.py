@@ -325,7 +325,7 @@ def _example_traffic(
 
 _OBSERVED_BY = {
     Probe.OPERATORS: ("operators", "edges"),
-    Probe.PAIRS: ("pairs",),
+    Probe.PAIRS: ("pairs", "history"),
     Probe.COSTS: ("costs",),
     Probe.GROUPS: ("groups", "traffic"),
 }

@@ -43,6 +43,14 @@ def number(name: str, value: object, *, above: float = -math.inf, up_to: float =
     return result
 
 
+def amount(name: str, value: object, *, up_to: float = math.inf) -> float:
+    """Return ``value`` as a finite ``float`` from 0 to ``up_to``."""
+    result = number(name, value)
+    if not 0 <= result <= up_to:
+        raise InvalidValueError(f"{name}={value!r} is out of range; it must be in [0, {up_to}]")
+    return result
+
+
 def weights(name: str, values: Any, length: int) -> NDArray[np.float64]:
     """Return ``values`` as ``length`` finite, non-negative doubles.
 

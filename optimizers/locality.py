@@ -1,0 +1,181 @@
+"""Locality: which instance owns which key, so that tuples stay on their machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+import numpy as np
+
+from grouping.key_graph import KeyGraph
+from grouping.key_pairs import KeyPairs
+from grouping.partition import partition_as_published, partition_keys
+from optimizers.cluster import Cluster
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Note, Plan
+from optimizers.standing import Standing, Tables
+from optimizers.statistics import Probe, Statistics
+from optimizers.topology import EdgeName, Topology
+from sketches import checks
+
+# Of what is learned in the first epoch nobody knows how long it lasts; this is once over again.
+_UNKNOWN_LASTING = 0.5
+_MOST_LASTING = 0.95
+
+Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
+
+
+@dataclass(frozen=True)
+class Locality(Optimizer):
+    """Decides which instance owns which key, so that keys that occur together are on one machine.
+
+    It divides the graph of key pairs among the machines: as few pairs apart as possible, and no
+    instance with much more load of its operator than the others. From the second time on it moves
+    keys only as far as that pays. A new routing is proposed if it is worth the state that has to
+    move, judged by pairs it was not made from.
+
+    Attributes:
+        imbalance: how many times the average load of its operator an instance may get.
+        offline: whether to decide only once, from the first statistics.
+        memory: how much the pairs of an epoch still count an epoch later.
+        worth: how much a new routing has to gain, until it is outdated, for each unit that moves:
+            bytes for each byte where sizes are known, else tuples that become local for each key.
+            0 proposes always.
+        inertia: what share of a key's tuples must become local for it to move.
+        tries: how many times to divide when it divides anew; the best is taken.
+        seed: equal seeds give equal answers.
+        as_published: whether to keep to the paper's method; see `published`.
+
+    References:
+        M. Caneill, A. El Rheddane, V. Leroy, N. De Palma, "Locality-aware routing in stateful
+        streaming applications", Middleware 2016.
+    """
+
+    imbalance: float = 1.03
+    offline: bool = False
+    memory: float = 0.85
+    worth: float = 1.0
+    inertia: float = 0.02
+    tries: int = 2
+    seed: int = 0
+    as_published: bool = False
+
+    def __post_init__(self) -> None:
+        checks.number("imbalance", self.imbalance, above=0.0)
+        checks.amount("memory", self.memory, up_to=1.0)
+        checks.amount("inertia", self.inertia, up_to=1.0)
+        checks.amount("worth", self.worth)
+        checks.whole("tries", self.tries, at_least=1)
+        checks.seed(self.seed)
+
+    @classmethod
+    def published(cls, *, offline: bool = False, seed: int = 0) -> Self:
+        """Return the paper's method, as a baseline.
+
+        METIS divides the pairs of the last epoch anew, balancing the sum of all operators' loads.
+        Nothing is remembered, unknown keys go by hash, and every new routing is applied.
+        """
+        return cls(offline=offline, memory=0.0, worth=0.0, tries=1, seed=seed, as_published=True)
+
+    @property
+    def observes(self) -> frozenset[Probe]:
+        """The key pairs; and the sizes of state and tuples, to know what moving costs."""
+        return frozenset({Probe.PAIRS, Probe.OPERATORS})
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Propose owners for the keys of all operators whose pairs were seen."""
+        seen = {hop: pairs for hop, pairs in statistics.pairs.items() if pairs.total > 0}
+        if not seen:
+            return Plan()
+        standing = Standing(topology, cluster, current, tuple(seen))
+        if self.offline and standing.decided:
+            return Plan()
+        earlier = {hop: pairs for hop, pairs in statistics.history.items() if hop in seen}
+        proposal = self._divide(standing, _together(earlier, seen))
+        if not self.worth:
+            return _proposed(proposal, self._note(standing, "every new routing is taken", {}))
+        figures = self._judge(standing, statistics, earlier, seen, proposal)
+        if figures["gained"] <= 0 or figures["gained"] < self.worth * figures["moved"]:
+            note = self._note(standing, "not worth what would have to move", figures)
+            return Plan(notes=(note,))
+        return _proposed(proposal, self._note(standing, "worth what has to move", figures))
+
+    def _divide(self, standing: Standing, hops: Hops) -> Tables:
+        """Return an owner for each key of these pairs."""
+        graph = KeyGraph.of(hops, standing.topology.order)
+        if self.as_published:
+            partition = partition_as_published(
+                graph, len(standing.nodes), imbalance=self.imbalance, seed=self.seed
+            )
+            return standing.instances(graph, partition)
+        partition = partition_keys(
+            graph,
+            len(standing.nodes),
+            imbalance=self.imbalance,
+            previous=standing.on_nodes(graph) if standing.decided else None,
+            capacities=standing.capacities(graph.names),
+            racks=standing.racks,
+            inertia=self.inertia,
+            tries=self.tries,
+            seed=self.seed,
+        )
+        return standing.kept(standing.instances(graph, partition))
+
+    def _judge(
+        self,
+        standing: Standing,
+        statistics: Statistics,
+        earlier: Hops,
+        seen: Hops,
+        proposal: Tables,
+    ) -> dict[str, float]:
+        """Estimate what the proposal will gain until it is outdated, and what it moves.
+
+        The gain is that of a routing made without half of the last epoch's pairs, chosen at
+        random, on that half: what it has merely learned by heart does not count. How much of what
+        was learned from earlier epochs still held in the last one tells how long it will last.
+        """
+        halves = {hop: pairs.halved(self.seed) for hop, pairs in seen.items()}
+        tested = {hop: test for hop, (_, test) in halves.items()}
+        trained = self._divide(
+            standing, _together(earlier, {hop: train for hop, (train, _) in halves.items()})
+        )
+        local_then = standing.locality(standing.tables, tested)
+        local_now = standing.locality(trained, tested)
+        lasting = self._lasting(standing, earlier, seen)
+        tuples = sum(pairs.total for pairs in seen.values())
+        # What lasts fades from epoch to epoch; this is the sum over all epochs to come.
+        gained = (local_now - local_then) * tuples * lasting / (1 - lasting)
+        figures = {"local then": local_then, "local now": local_now, "lasting": lasting}
+        keys, size = standing.moving(proposal, statistics)
+        tuple_size = standing.tuple_bytes(statistics)
+        if size is None or tuple_size is None:
+            return {**figures, "gained": gained, "moved": keys}
+        return {**figures, "gained": gained * tuple_size, "moved": size}
+
+    def _lasting(self, standing: Standing, earlier: Hops, seen: Hops) -> float:
+        """Return how much of what was learned from earlier epochs held in the last one, 0 to 1."""
+        if not earlier or not any(pairs.total for pairs in earlier.values()):
+            return _UNKNOWN_LASTING
+        tables = standing.tables if standing.decided else self._divide(standing, earlier)
+        chance = standing.chance
+        then = standing.locality(tables, earlier) - chance
+        return float(
+            np.clip((standing.locality(tables, seen) - chance) / max(then, 0.01), 0.0, 1.0)
+        )
+
+    def _note(self, standing: Standing, text: str, figures: dict[str, float]) -> Note:
+        return Note(self.name, " and ".join(standing.names), text, tuple(figures.items()))
+
+
+def _together(earlier: Hops, later: Hops) -> Hops:
+    """Return the pairs of earlier and of later epochs."""
+    return {
+        hop: earlier[hop].together(pairs) if hop in earlier else pairs
+        for hop, pairs in later.items()
+    }
+
+
+def _proposed(tables: Tables, note: Note) -> Plan:
+    return Plan(routing=tables, notes=(note,))
