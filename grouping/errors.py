@@ -3,5 +3,5 @@
 from sketches.errors import PenstockError
 
 
-class PartitionError(PenstockError):
+class PartitionError(PenstockError, ValueError):
     """Keys cannot be divided among instances as asked."""

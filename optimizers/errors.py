@@ -8,23 +8,28 @@
     ├── EmptySketchError         a question about a stream without a tuple
     ├── MergeError               two sketches that do not describe one hash
     ├── CorruptDataError         bytes or JSON that are truncated, damaged or foreign
+    ├── MissingPackageError      a package that is not installed
+    ├── PartitionError           keys that cannot be divided among instances as asked
     ├── TopologyError            a graph of operators that is not a job
     ├── UnknownNameError         an operator, edge, node or strategy that nobody declared
     ├── PlanError                a decision that this topology or cluster cannot carry out
     │   └── PlanConflictError    two decisions on one thing
     └── PluginError              a strategy that is registered but cannot be used
 
-The first five come from `sketches.errors`. Each message names the value and the remedy.
+The first six come from `sketches.errors`, `PartitionError` from `grouping.errors`. Each message
+names the value and the remedy.
 """
 
 from collections.abc import Iterable
 
+from grouping.errors import PartitionError
 from sketches.errors import (
     CorruptDataError,
     EmptySketchError,
     InvalidKeyError,
     InvalidValueError,
     MergeError,
+    MissingPackageError,
     PenstockError,
 )
 
@@ -34,6 +39,8 @@ __all__ = [
     "InvalidKeyError",
     "InvalidValueError",
     "MergeError",
+    "MissingPackageError",
+    "PartitionError",
     "PenstockError",
     "PlanConflictError",
     "PlanError",

@@ -17,13 +17,18 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, PenstockError
+from sketches.errors import (
+    CorruptDataError,
+    InvalidKeyError,
+    InvalidValueError,
+    MissingPackageError,
+)
 from sketches.keys import KeyColumn, as_keys
 
 try:
     from datasketches import count_min_sketch
 except ImportError as error:
-    raise PenstockError(
+    raise MissingPackageError(
         "backend='datasketches' needs the package datasketches, which cannot be imported; "
         "pip install datasketches, or use backend='numpy'"
     ) from error

@@ -7,7 +7,8 @@
     ├── InvalidKeyError     a key that cannot be counted, or not of this kind    (TypeError)
     ├── EmptySketchError    a question about a stream without a tuple            (LookupError)
     ├── MergeError          two sketches that do not describe one hash           (ValueError)
-    └── CorruptDataError    bytes that are truncated, damaged or foreign         (ValueError)
+    ├── CorruptDataError    bytes that are truncated, damaged or foreign         (ValueError)
+    └── MissingPackageError a package that is not installed                      (ImportError)
 
 ``optimizers.errors`` continues the tree. Each message names the value and the remedy.
 """
@@ -35,3 +36,7 @@ class MergeError(PenstockError, ValueError):
 
 class CorruptDataError(PenstockError, ValueError):
     """Bytes are truncated, damaged, of another type or of a version this build cannot read."""
+
+
+class MissingPackageError(PenstockError, ImportError):
+    """What was asked for needs a package that is not installed here."""

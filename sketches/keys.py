@@ -13,7 +13,7 @@ are what gets hashed, sorted and stored:
 Arrow arrays are read through their own methods and buffers; this module does not import pyarrow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -155,15 +155,10 @@ def _from_objects(keys: Sequence[Any]) -> KeyColumn:
     first = keys[0]
     if isinstance(first, str):
         _require(keys, str)
-        try:
-            return _from_encoded(TEXT, list(map(str.encode, keys)))
-        except UnicodeEncodeError as error:
-            raise InvalidKeyError(
-                f"text key {error.object!r} has no UTF-8 form; replace its lone surrogates first"
-            ) from None
+        return _from_texts(keys)
     if isinstance(first, bytes):
         _require(keys, bytes)
-        return _from_encoded(BYTES, keys)
+        return _in_one_buffer(BYTES, b"".join(keys), keys)
     if isinstance(first, tuple):
         for place, key in enumerate(keys):
             if not isinstance(key, tuple) or len(key) != 2:
@@ -199,9 +194,22 @@ def _require(keys: Sequence[Any], *wanted: type) -> None:
             )
 
 
-def _from_encoded(kind: str, encoded: Sequence[bytes]) -> StringKeys:
-    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+def _from_texts(keys: Sequence[str]) -> StringKeys:
+    joined = "".join(keys)
+    if joined.isascii():  # then each text is as long in bytes, and one call encodes them all
+        return _in_one_buffer(TEXT, joined.encode("ascii"), keys)
+    try:
+        encoded = list(map(str.encode, keys))
+    except UnicodeEncodeError as error:
+        raise InvalidKeyError(
+            f"text key {error.object!r} has no UTF-8 form; replace its lone surrogates first"
+        ) from None
+    return _in_one_buffer(TEXT, b"".join(encoded), encoded)
+
+
+def _in_one_buffer(kind: str, joined: bytes, keys: Sequence[Sized]) -> StringKeys:
+    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+    data = np.frombuffer(joined, dtype=np.uint8)
     return StringKeys(kind, data, np.cumsum(lengths) - lengths, lengths)
 
 
@@ -247,7 +255,7 @@ def _from_arrow(keys: Any) -> KeyColumn:
 def _from_arrow_strings(kind: str, keys: Any) -> StringKeys:
     _, offset_buffer, data_buffer = keys.buffers()
     if not len(keys):
-        return _from_encoded(kind, [])
+        return _in_one_buffer(kind, b"", [])
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)
     offsets = offsets[keys.offset : keys.offset + len(keys) + 1]
     first, last = int(offsets[0]), int(offsets[-1])

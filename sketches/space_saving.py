@@ -19,6 +19,7 @@ from sketches.stored_rows import restored, stored
 
 _TYPE = "SpaceSaving"
 _VERSION = 1
+_LEAST_BLOCK = 1 << 18
 
 
 class HeavyHitter(NamedTuple):
@@ -57,7 +58,8 @@ class SpaceSaving:
 
     Args:
         capacity: how many keys are tracked at most.
-        block: how many keys of the stream are counted exactly before they are merged in.
+        block: how many keys of the stream are counted exactly before they are merged in; twice
+            the capacity if left out, and at least 2^18.
 
     References:
         Metwally, Agrawal, El Abbadi: Efficient computation of frequent and top-k elements in data
@@ -77,9 +79,10 @@ class SpaceSaving:
 
     __hash__ = None  # type: ignore[assignment]  # it changes, and equality looks at the content
 
-    def __init__(self, capacity: int, *, block: int = 1 << 18) -> None:
+    def __init__(self, capacity: int, *, block: int | None = None) -> None:
         self._capacity = checks.whole("capacity", capacity, at_least=1)
-        self._block = checks.whole("block", block, at_least=1)
+        usual = max(_LEAST_BLOCK, 2 * self._capacity)
+        self._block = usual if block is None else checks.whole("block", block, at_least=1)
         self._kind: str | None = None
         self._rows: Rows | None = None  # the whole blocks
         self._partial = PartialBlock()

@@ -15,7 +15,7 @@ from sketches.errors import (
     InvalidKeyError,
     InvalidValueError,
     MergeError,
-    PenstockError,
+    MissingPackageError,
 )
 
 WEIGHTS = st.integers(0, 2**22).map(lambda quarters: quarters / 4)
@@ -263,7 +263,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(monkeypatch):
         lambda: CountMin.from_datasketches(b""),
         lambda: CountMin.from_bytes(data),
     ):
-        with pytest.raises(PenstockError, match="pip install datasketches") as refusal:
+        with pytest.raises(MissingPackageError, match="pip install datasketches") as refusal:
             ask()
         assert not isinstance(refusal.value, CorruptDataError)
     CountMin(5, 2).add(1)

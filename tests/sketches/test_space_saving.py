@@ -418,7 +418,12 @@ class TestRefusals:
         with pytest.raises(InvalidValueError, match="capacity="):
             SpaceSaving(capacity)
 
-    @pytest.mark.parametrize("block", [0, -1, 1.0, "10", None, True])
+    def test_a_block_is_twice_the_capacity_but_never_small_unless_said(self):
+        assert (1 << 18, 1 << 18) == (SpaceSaving(1).block, SpaceSaving(1 << 17).block)
+        assert 400_000 == SpaceSaving(200_000).block
+        assert 7 == SpaceSaving(200_000, block=7).block
+
+    @pytest.mark.parametrize("block", [0, -1, 1.0, "10", True])
     def test_a_block_is_a_whole_number_of_at_least_one(self, block):
         with pytest.raises(InvalidValueError, match="block="):
             SpaceSaving(1, block=block)
