@@ -43,14 +43,18 @@ def test_heavy_keys_and_cells_together_balance_what_one_owner_can(instances):
     assert loads.max() < hashed.max()
 
 
-def test_every_heavy_key_is_placed_by_name_and_no_other():
+@pytest.mark.parametrize(("threshold", "share"), [(0.03, 0.03), (None, 0.01)])
+def test_every_heavy_key_is_placed_by_name_and_no_other(threshold, share):
     keys = skewed(50_000)
     counts = Counter(keys.tolist())
-    grouping = distribution_aware(sketch_of(keys, 30_000), 10, threshold=0.01)
+    grouping = distribution_aware(sketch_of(keys, 30_000), 10, threshold=threshold)
 
-    heavy = {key for key, count in counts.items() if count >= 0.01 * len(keys)}
+    heavy = {key for key, count in counts.items() if count >= share * len(keys)}
     assert heavy == set(grouping.table.keys.tolist())
     assert 100 == len(grouping.cells)
+
+
+def test_cells_of_which_nothing_is_known_are_dealt_out_evenly():
     assert [7] * 10 == np.bincount(
         distribution_aware(sketch_of(range(1_000_000), 9), 10, cells_per_instance=7).cells
     ).tolist()

@@ -207,6 +207,8 @@ def test_pairs_are_the_same_keys_packed_or_not():
     assert RoutingTable([(2, 4), (1, 3)], [1, 0], 2) == table
     assert [1, 0] == table.assign([(2, 4), (1, 3)]).tolist()
     assert {(1, 3), (2, 4)} == set(table.keys.tolist())
+    assert [True, True] == table.with_keys([(5, -6)], [1]).find([(5, -6), (2, 4)])[0].tolist()
+    assert table == table.with_keys(packed(as_keys(pairs)), [0, 1])
 
 
 def test_a_table_does_not_change():
@@ -270,6 +272,7 @@ def test_the_number_of_instances_is_a_number(instances):
         ({"keys": ["a", None]}, "None"),
         ({"keys": [{"base64": "YQ=="}, {"base64": "Y"}]}, "is not in base64"),
         ({"keys": [{"base64": "ä"}, {"base64": "YQ=="}]}, "is not in base64"),
+        ({"keys": [{"base64": "Y*Q=="}, {"base64": "Yg=="}]}, "is not in base64"),
         ({"keys": [{"base64": "YQ==", "more": 1}] * 2}, "cannot be counted"),
         ({"keys": [["a"], ["b"]]}, "cannot be counted"),
         ({"keys": ["a", "a"]}, "key 'a' is given to both"),
