@@ -27,6 +27,7 @@ from optimizers.errors import (
 from optimizers.fixed import Fixed, Hash
 from optimizers.locality import Locality
 from optimizers.migration import GroupMove, Migration
+from optimizers.operators import Edge, Operator
 from optimizers.optimizer import Optimizer
 from optimizers.placement import Deployment
 from optimizers.plan import Note, Plan
@@ -38,7 +39,7 @@ from optimizers.statistics import (
     Probe,
     Statistics,
 )
-from optimizers.topology import Edge, Operator, Topology
+from optimizers.topology import Topology
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,7 @@ from typing import Any
 from optimizers.documents import Record
 from optimizers.errors import InvalidValueError, PlanError
 from optimizers.names import check_name
-from optimizers.topology import Operator
+from optimizers.operators import Operator
 from sketches.checks import whole
 from sketches.values import listed
 

@@ -16,9 +16,10 @@ from optimizers.errors import (
 )
 from optimizers.migration import Migration, migration_between
 from optimizers.names import check_name
+from optimizers.operators import EdgeName, Operator
 from optimizers.placement import Deployment
 from optimizers.statistics import Statistics
-from optimizers.topology import EdgeName, Operator, Topology
+from optimizers.topology import Topology
 from sketches.checks import number, whole
 from sketches.values import FrozenMap, listed, named, named_by_pair
 

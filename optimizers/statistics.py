@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from grouping.key_pairs import KeyPairs
 from optimizers.errors import InvalidValueError, UnknownNameError
-from optimizers.topology import EdgeName, Topology
+from optimizers.operators import EdgeName
+from optimizers.topology import Topology
 from sketches.checks import amount, weights, whole
 from sketches.cost_sketch import CostSketch
 from sketches.values import ArrayValue, FrozenMap, listed, named, named_by_pair, numeric, protected

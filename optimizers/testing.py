@@ -32,6 +32,7 @@ from grouping.key_pairs import KeyPairs
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.errors import PenstockError, PlanError, UnknownNameError
+from optimizers.operators import Edge, Operator
 from optimizers.optimizer import Optimizer
 from optimizers.placement import Deployment, default_groups
 from optimizers.plan import Plan
@@ -43,7 +44,7 @@ from optimizers.statistics import (
     Probe,
     Statistics,
 )
-from optimizers.topology import Edge, Operator, Topology
+from optimizers.topology import Topology
 from sketches.cost_sketch import CostSketch
 
 T = TypeVar("T")
