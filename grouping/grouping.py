@@ -17,7 +17,8 @@ class Grouping(ABC):
     """How to choose an instance for a tuple.
 
     Attributes:
-        kind: the name of this grouping in documents and reports.
+        kind: the name of this grouping in documents and reports. Outside Penstock it is the place
+            of the class, as in ``"their_package.module:Theirs"``, so that documents find it.
         one_owner: whether all tuples of one key reach one instance, whoever sends them, so that
             the instance may hold the key's state.
         needs_key: whether it chooses by a key.

@@ -5,6 +5,7 @@ says what is wanted; its `router` is what does it, for one sender and a batch at
 columns hold the key is not its affair: the edge knows.
 """
 
+import importlib
 import reprlib
 from dataclasses import dataclass
 from functools import partial
@@ -244,7 +245,7 @@ GROUPINGS: tuple[type[Grouping], ...] = (
     DistributionAware,
     WorstCase,
 )
-"""The groupings that a document may name."""
+"""The groupings that a document may name by their kind; others go by their place."""
 
 
 def grouping_to_dict(grouping: Grouping) -> dict[str, Any]:
@@ -261,17 +262,35 @@ def grouping_from_dict(data: object) -> Grouping:
     if not isinstance(data, dict):
         raise CorruptDataError(f"a grouping is an object with a kind, not {data!r}")
     fields = dict(data)
-    kind = fields.pop("kind", None)
+    chosen = _of_kind(fields.pop("kind", None))
+    try:
+        return chosen.from_dict(fields)
+    except CorruptDataError:
+        raise
+    except (TypeError, PenstockError) as error:
+        raise CorruptDataError(f"grouping {reprlib.repr(data)}: {error}") from error
+
+
+def _of_kind(kind: object) -> type[Grouping]:
+    """Return the grouping of this kind; of somebody else's, the kind is its place."""
     for known in GROUPINGS:
         if known.kind == kind:
-            try:
-                return known.from_dict(fields)
-            except CorruptDataError:
-                raise
-            except (TypeError, PenstockError) as error:
-                raise CorruptDataError(f"grouping {reprlib.repr(data)}: {error}") from error
+            return known
     kinds = ", ".join(known.kind for known in GROUPINGS)
-    raise CorruptDataError(f"unknown grouping {kind!r}; known: {kinds}")
+    if not isinstance(kind, str) or ":" not in kind:
+        raise CorruptDataError(f"unknown grouping {kind!r}; known: {kinds}")
+    module, _, name = kind.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise CorruptDataError(
+            f"grouping {kind!r} cannot be imported: {error}; install the package that has it"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Grouping) and found.kind == kind):
+        raise CorruptDataError(
+            f"{kind!r} is no grouping of that kind; let its class say kind = {kind!r}"
+        )
+    return found
 
 
 def _checked_threshold(threshold: object) -> float | None:

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +39,9 @@ class RoutingTable(Grouping):
             key may be there twice if it has the same owner both times.
         parts: for each key, the instance that owns it.
         instances: how many instances there are.
+        adopts: whether unknown keys are to be given an owner beside their partners, by
+            `grouping.first_touch`, before the batch they first come in is routed. The table
+            itself knows no partners; this tells whoever executes the job.
 
     Attributes:
         parts: the owners, in the order of `keys`.
@@ -49,13 +52,16 @@ class RoutingTable(Grouping):
     """
 
     parts: Parts
+    adopts: bool
     _column: KeyColumn
     _instances: int
     kind: ClassVar[str] = "table"
     one_owner: ClassVar[bool] = True
     needs_key: ClassVar[bool] = True
 
-    def __init__(self, keys: Any, parts: Any, instances: int) -> None:
+    def __init__(self, keys: Any, parts: Any, instances: int, *, adopts: bool = False) -> None:
+        if not isinstance(adopts, bool):
+            raise InvalidValueError(f"adopts={adopts!r} is not a bool; give True or False")
         count = whole("instances", instances, at_least=1, at_most=LARGEST_PARTS)
         column = as_keys(keys)
         if isinstance(column, PackedPairs):
@@ -67,6 +73,7 @@ class RoutingTable(Grouping):
         object.__setattr__(self, "_column", column.take(order))
         object.__setattr__(self, "parts", protected(owners[order]))
         object.__setattr__(self, "_instances", count)
+        object.__setattr__(self, "adopts", adopts)
 
     @property
     def instances(self) -> int:
@@ -120,16 +127,19 @@ class RoutingTable(Grouping):
         """
         column = as_keys(keys)
         self._check_kind(column)
-        more = RoutingTable(column, parts, self.instances)
+        more = RoutingTable(column, parts, self.instances, adopts=self.adopts)
         if not len(self) or not len(more):
             return self if len(self) else more
         owners = np.concatenate([self.parts, more.parts])
-        return RoutingTable(self._column.joined(more._column), owners, self.instances)
+        joined = self._column.joined(more._column)
+        return RoutingTable(joined, owners, self.instances, adopts=self.adopts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as JSON types."""
+        adopts = {"adopts": True} if self.adopts else {}
         return {
             "instances": self.instances,
+            **adopts,
             "keys": [_written(key) for key in self.keys.tolist()],
             "parts": self.parts.tolist(),
         }
@@ -152,11 +162,13 @@ class RoutingTable(Grouping):
         return hash(self._content())
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return type(self), (self.keys, self.parts, self.instances)
+        made = partial(type(self), adopts=self.adopts)
+        return made, (self.keys, self.parts, self.instances)
 
     def __repr__(self) -> str:
         kind = f" {self.key_kind}" if self.key_kind else ""
-        return f"RoutingTable({len(self)}{kind} keys, instances={self.instances})"
+        adopts = ", adopts=True" if self.adopts else ""
+        return f"RoutingTable({len(self)}{kind} keys, instances={self.instances}{adopts})"
 
     @cached_property
     def _slots(self) -> CodeSlots:
@@ -166,7 +178,8 @@ class RoutingTable(Grouping):
         return OwnerRouter(instances, self.assign)
 
     def _content(self) -> tuple[object, ...]:
-        return self.instances, self.key_kind, self._column.codes.tobytes(), self.parts.tobytes()
+        owners = self._column.codes.tobytes(), self.parts.tobytes()
+        return self.instances, self.adopts, self.key_kind, *owners
 
     def _check_kind(self, column: KeyColumn) -> None:
         if len(column) and self.key_kind not in (None, column.kind):

@@ -1,8 +1,10 @@
 """Groupings: small values that say how tuples are spread, and travel as JSON."""
 
 import copy
+import importlib
 import json
 import pickle
+import sys
 
 import pytest
 from hypothesis import given
@@ -121,3 +123,58 @@ class Odd(Grouping):
 def test_a_grouping_without_a_kind_cannot_be_made(kind):
     with pytest.raises(InvalidValueError, match=f"{kind.__name__} has no kind.*use one that has"):
         kind()
+
+
+FOREIGN = """
+from dataclasses import dataclass
+
+from grouping import Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest(Grouping):
+    kind = "their_streams.groupings:Nearest"
+
+
+@dataclass(frozen=True, slots=True)
+class Misnamed(Grouping):
+    kind = "misnamed"
+"""
+
+
+@pytest.fixture
+def their_package(tmp_path, monkeypatch):
+    package = tmp_path / "their_streams"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "groupings.py").write_text(FOREIGN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in [name for name in sys.modules if name.startswith("their_streams")]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("their_package")
+def test_a_grouping_of_another_package_passes_through_documents_by_its_place():
+    nearest = importlib.import_module("their_streams.groupings").Nearest()
+
+    written = grouping_to_dict(nearest)
+
+    assert {"kind": "their_streams.groupings:Nearest"} == written
+    assert nearest == grouping_from_dict(written)
+
+
+@pytest.mark.usefixtures("their_package")
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        ("their_streams.groupings:Farthest", "cannot be imported"),
+        ("no_such_package:Nearest", "install the package that has it"),
+        (":Nearest", "cannot be imported"),
+        ("their_streams.groupings:Misnamed", "is no grouping of that kind"),
+        ("builtins:dict", "is no grouping of that kind"),
+    ],
+)
+def test_a_place_without_a_grouping_is_refused(kind, complaint):
+    with pytest.raises(CorruptDataError, match=complaint):
+        grouping_from_dict({"kind": kind})

@@ -353,3 +353,25 @@ def test_large_tables_and_long_questions_are_answered_as_a_dict_would():
     found = RoutingTable(keys, parts, 13).assign(asked).tolist()
 
     assert [named.get(k, part) for k, part in zip(asked.tolist(), hashed, strict=True)] == found
+
+
+def test_whether_a_table_adopts_is_part_of_it():
+    adopting = RoutingTable([1, 2], [0, 1], 2, adopts=True)
+    plain = RoutingTable([1, 2], [0, 1], 2)
+
+    assert plain != adopting
+    assert (False, True) == (plain.adopts, adopting.adopts)
+    for copied in (
+        pickle.loads(pickle.dumps(adopting)),  # noqa: S301
+        RoutingTable.from_dict(adopting.to_dict()),
+        RoutingTable([1], [0], 2, adopts=True).with_keys([2], [1]),
+    ):
+        assert adopting == copied
+    assert "adopts" not in plain.to_dict()
+    assert "adopts=True" in repr(adopting)
+
+
+@pytest.mark.parametrize("adopts", [1, "yes", None])
+def test_adopting_is_yes_or_no(adopts):
+    with pytest.raises(InvalidValueError, match="adopts="):
+        RoutingTable([1], [0], 2, adopts=adopts)
