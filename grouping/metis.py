@@ -27,6 +27,7 @@ Numbers: TypeAlias = NDArray[np.float64]
 _OPTIONS = 40  # METIS_NOPTIONS
 _OK = 1  # METIS_OK
 _DEFAULT = -1
+_SEEDS = 1 << 31  # METIS takes its seed as a signed number, of 32 bits in some builds
 _LARGEST_WEIGHT = 1 << 30  # of all vertices together, where METIS counts in 32 bits
 
 
@@ -56,7 +57,8 @@ def split(
     Args:
         graph: what to cut.
         loads: of shape (vertices, kinds of load); whole numbers of at least 0.
-        shares: of shape (kinds of load, parts), what share of it each part should get.
+        shares: of shape (kinds of load, parts), what share of it each part should get; all
+            positive.
         tolerances: for each kind of load, how many times its share a part may get.
         seed: equal seeds give equal answers.
 
@@ -64,8 +66,16 @@ def split(
         The part of each vertex.
     """
     parts = shares.shape[1]
-    if parts == 1 or len(graph) <= 1:
+    if parts == 1:
         return np.zeros(len(graph), dtype=np.int32)
+    if len(graph) <= parts:
+        # METIS complains on the terminal, and leaves most of so many parts empty.
+        return np.arange(len(graph), dtype=np.int32)
+    some = loads.any(axis=0)  # METIS is not asked to even out what is not there
+    if not some.any():
+        loads, some = np.ones_like(loads), some | True
+    loads, shares, tolerances = loads[:, some], shares[some], tolerances[some]
+    seed %= _SEEDS
     native = _native()
     if native is not None:
         return _split_natively(native, graph, loads, shares, tolerances, seed=seed)

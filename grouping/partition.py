@@ -1,7 +1,7 @@
 """Dividing keys among parts, so that keys which occur together are together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from grouping.matching import best_matching
 from grouping.refinement import Parts, part_loads, refine, repair
 from grouping.routing_table import RoutingTable
 from sketches import checks
+from sketches.values import numeric
 
 Numbers: TypeAlias = NDArray[np.float64]
 
@@ -24,6 +25,8 @@ _SAFETY = 0.002
 _LEAST_TOLERANCE = 1.001
 _LEAST_SHARE = 1e-4  # METIS divides by shares; whatever it puts there is moved out again
 _ALMOST_ZERO = 1e-300
+_LIGHTEST = 1 / 256  # of a share; what is lighter is never looked at by itself
+_ROUNDING = 1 + 1e-9  # limits that are met exactly must not be missed by a sum's last digit
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +93,23 @@ def partition_keys(  # noqa: PLR0913
     Raises:
         PartitionError: previous tables, capacities or racks do not fit the parts or operators.
     """
-    graph = pairs if isinstance(pairs, KeyGraph) else KeyGraph.of({("left", "right"): pairs})
+    graph = _as_graph(pairs)
     parts = checks.whole("parts", parts, at_least=1)
+    imbalance = _checked(imbalance)
     shares = _shares(parts, len(graph.names), capacities)
-    limits = reachable_limits(graph, shares, checks.number("imbalance", imbalance, above=0.0))
-    tries = checks.whole("tries", tries, at_least=1)
     rack_of = None if racks is None else _rack_numbers(parts, racks)
     owners = None if previous is None else _owners(graph, previous)
-    divided = _anew(graph, shares, limits, rack_of, tries=tries, seed=seed)
-    if owners is not None:
-        divided = _from_before(graph, shares, limits, owners, divided, inertia)
+    task = _Task(
+        graph,
+        shares,
+        reachable_limits(graph, shares, imbalance),
+        # Nobody is at home at an owner that is gone.
+        None if owners is None else np.where(owners < parts, owners, np.int32(-1)),
+        checks.amount("inertia", inertia, up_to=1.0),
+        checks.whole("tries", tries, at_least=1),
+        checks.seed(seed),
+    )
+    divided = _divide(task) if rack_of is None else _by_rack(task, rack_of, imbalance)
     return _as_partition(graph, divided, shares, owners, rack_of)
 
 
@@ -114,9 +124,11 @@ def partition_as_published(
         Caneill et al., "Locality-aware routing in stateful streaming applications", Middleware
         2016, section 3.3.
     """
-    graph = pairs if isinstance(pairs, KeyGraph) else KeyGraph.of({("left", "right"): pairs})
+    graph = _as_graph(pairs)
+    imbalance = _checked(imbalance)
     shares = _shares(checks.whole("parts", parts, at_least=1), len(graph.names), None)
     loads = graph.whole_loads.sum(axis=1, keepdims=True)
+    seed = checks.seed(seed)
     divided = metis.split(graph.whole, loads, shares[:1], np.array([imbalance]), seed=seed)
     return _as_partition(graph, divided, shares, None, None)
 
@@ -127,28 +139,25 @@ def reachable_limits(graph: KeyGraph, shares: Numbers, imbalance: float) -> Numb
     That is ``imbalance`` times its share, but no less than what the heaviest keys need: a limit
     that cannot be kept would only make METIS cut pairs in vain.
     """
-    if imbalance < 1:
-        raise PartitionError(
-            f"imbalance={imbalance!r} would leave some of the load without a part; give 1 or more"
-        )
     limits = np.zeros_like(shares)
     for operator in range(len(graph.names)):
         loads = graph.loads[graph.span(operator)]
         if loads.any():
-            needed = _fullest_share(loads, shares[operator][shares[operator] > 0])
+            needed = _fullest_share(loads, shares[operator][shares[operator] > 0], imbalance)
             limits[operator] = max(imbalance, needed) * shares[operator] * loads.sum()
-    return limits
+    return limits * _ROUNDING
 
 
-def _fullest_share(loads: Numbers, shares: Numbers) -> float:
+def _fullest_share(loads: Numbers, shares: Numbers, imbalance: float) -> float:
     """Return how full the fullest part gets, in shares, with the heaviest keys dealt out first.
 
-    Each goes to the part that is the least full with it. Keys of less than an eighth of a share
-    fill up what is left and need no place of their own.
+    Each goes to the part that is the least full with it. Keys so light that any of them fits
+    between a share and the imbalance fill up what is left and need no place of their own.
     """
     unit = shares * loads.sum()
+    light = max(imbalance - 1, _LIGHTEST) * unit.max()
     levels = np.zeros(len(shares))
-    for load in np.sort(loads[loads > unit.min() / 8])[::-1].tolist():
+    for load in np.sort(loads[loads > light])[::-1].tolist():
         filled = levels + load / unit
         part = int(filled.argmin())
         levels[part] = filled[part]
@@ -159,7 +168,7 @@ def _shares(parts: int, operators: int, capacities: Any) -> Numbers:
     """Return the share of each part in each operator's load, of shape (operators, parts)."""
     if capacities is None:
         return np.full((operators, parts), 1 / parts)
-    given = np.asarray(capacities)
+    given = numeric("capacities", capacities)
     if given.shape not in ((parts,), (operators, parts)):
         raise PartitionError(
             f"capacities of shape {given.shape} do not fit {parts} parts; "
@@ -173,92 +182,141 @@ def _shares(parts: int, operators: int, capacities: Any) -> Numbers:
     return np.asarray(table / totals)
 
 
-def _from_before(  # noqa: PLR0913, PLR0917
-    graph: KeyGraph,
-    shares: Numbers,
-    limits: Numbers,
-    owners: Parts,
-    anew: Parts,
-    inertia: float,
-) -> Parts:
-    """Change owners as far as it pays: begin with those of now, or with a division made anew.
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is to be divided, and how.
 
-    Whichever leaves more pairs together, less what its moves cost.
+    Attributes:
+        graph: the keys and their pairs.
+        shares: the share of each part, of shape (operators, parts).
+        limits: the most load each part may get, of the same shape.
+        homes: who has each key now, -1 if nobody; None where nothing was divided before.
+        inertia: what share of a key's load must become local for it to leave its home.
+        tries: how many times to divide anew.
+        seed: where chance begins.
     """
-    parts = shares.shape[1]
-    # An owner that is gone leaves its keys to one that is there; they may move on from it.
-    homes = owners % np.int32(parts)
-    candidates = []
-    for start in (repair(graph, homes, limits), _renamed(graph, shares, homes, anew)):
-        divided = refine(graph, start, limits, home=homes, inertia=inertia)
-        moved = float(graph.loads[divided != owners].sum())
-        candidates.append((graph.within(divided) - inertia * moved, divided))
-    (worth, kept), (other, divided) = candidates
-    return divided if other > worth else kept
+
+    graph: KeyGraph
+    shares: Numbers
+    limits: Numbers
+    homes: Parts | None
+    inertia: float
+    tries: int
+    seed: int
+
+    @property
+    def parts(self) -> int:
+        return int(self.shares.shape[1])
 
 
-def _renamed(graph: KeyGraph, shares: Numbers, homes: Parts, anew: Parts) -> Parts:
-    """Give new parts the names of those old ones, of the same size, that hold most of them."""
-    parts = shares.shape[1]
-    pairs = homes * np.int64(parts) + anew
-    overlap: Any = np.bincount(pairs, graph.loads, parts * parts).reshape(parts, parts)
-    different = (shares[:, :, np.newaxis] != shares[:, np.newaxis, :]).any(axis=0)
-    overlap[different] = -graph.loads.sum() - 1  # never worth it, so only equals are exchanged
-    names = np.empty(parts, dtype=np.int32)
-    names[best_matching(overlap)] = np.arange(parts)
-    return names[anew]
+def _divide(task: _Task) -> Parts:
+    """Divide anew; where keys have homes, change those only as far as it pays."""
+    anew = _best_of_tries(task)
+    return anew if task.homes is None else _from_before(task, task.homes, anew)
 
 
-def _anew(  # noqa: PLR0913
-    graph: KeyGraph,
-    shares: Numbers,
-    limits: Numbers,
-    rack_of: Parts | None,
-    *,
-    tries: int,
-    seed: int,
-) -> Parts:
-    if rack_of is None:
-        return _divide(graph, shares, limits, tries=tries, seed=seed)
-    return _by_rack(graph, shares, limits, rack_of, tries=tries, seed=seed)
-
-
-def _divide(graph: KeyGraph, shares: Numbers, limits: Numbers, *, tries: int, seed: int) -> Parts:
+def _best_of_tries(task: _Task) -> Parts:
     """Divide with METIS, keep to the limits, and improve; take the best of some tries."""
-    best, most = np.zeros(len(graph), dtype=np.int32), -1.0
-    for attempt in range(tries):
-        divided = _metis(graph, shares, limits, seed + attempt)
-        divided = refine(graph, repair(graph, divided, limits), limits)
-        within = graph.within(divided)
+    best, most = np.zeros(len(task.graph), dtype=np.int32), -1.0
+    for attempt in range(task.tries):
+        divided = repair(task.graph, _metis(task, task.seed + attempt), task.limits)
+        divided = refine(task.graph, divided, task.limits)
+        within = task.graph.within(divided)
         if within > most:
             best, most = divided, within
     return best
 
 
-def _metis(graph: KeyGraph, shares: Numbers, limits: Numbers, seed: int) -> Parts:
+def _from_before(task: _Task, homes: Parts, anew: Parts) -> Parts:
+    """Change owners as far as it pays: begin with those of now, or with a division made anew.
+
+    Whichever leaves more pairs together, less what its moves cost.
+    """
+    graph = task.graph
+    renamed = _renamed(task, homes, anew)
+    as_now = np.where(homes < 0, renamed, homes)
+    candidates = []
+    for start in (repair(graph, as_now, task.limits), renamed):
+        divided = refine(graph, start, task.limits, home=homes, inertia=task.inertia)
+        moved = float(graph.loads[divided != homes].sum())
+        candidates.append((graph.within(divided) - task.inertia * moved, divided))
+    (worth, kept), (other, divided) = candidates
+    return divided if other > worth else kept
+
+
+def _renamed(task: _Task, homes: Parts, anew: Parts) -> Parts:
+    """Give new parts the names of those old ones, of the same size, that hold most of them."""
+    parts, shares = task.parts, task.shares
+    settled = homes >= 0
+    pairs = homes[settled] * np.int64(parts) + anew[settled]
+    counts: Any = np.bincount(pairs, task.graph.loads[settled], parts * parts)
+    overlap = counts.reshape(parts, parts)
+    different = (shares[:, :, np.newaxis] != shares[:, np.newaxis, :]).any(axis=0)
+    overlap[different] = -task.graph.loads.sum() - 1  # never worth it: equals are exchanged only
+    names = np.empty(parts, dtype=np.int32)
+    names[best_matching(overlap)] = np.arange(parts)
+    return names[anew]
+
+
+def _metis(task: _Task, seed: int) -> Parts:
+    graph, shares = task.graph, task.shares
     loads = [graph.loads[graph.span(operator)].sum() for operator in range(len(graph.names))]
-    allowed = limits.max(axis=1) / np.maximum(shares.max(axis=1) * loads, _ALMOST_ZERO)
+    allowed = task.limits.max(axis=1) / np.maximum(shares.max(axis=1) * loads, _ALMOST_ZERO)
     tolerances = np.maximum(allowed - _SAFETY, _LEAST_TOLERANCE)
     targets = np.maximum(shares, _LEAST_SHARE)
     targets /= targets.sum(axis=1, keepdims=True)
     return metis.split(graph.whole, graph.whole_loads, targets, tolerances, seed=seed)
 
 
-def _by_rack(  # noqa: PLR0913
-    graph: KeyGraph, shares: Numbers, limits: Numbers, rack_of: Parts, *, tries: int, seed: int
-) -> Parts:
+def _by_rack(task: _Task, rack_of: Parts, imbalance: float) -> Parts:
     """Divide among racks first, then the keys of each rack among its parts."""
     number = int(rack_of.max()) + 1
-    members = rack_of == np.arange(number)[:, np.newaxis]
-    racks = _divide(graph, shares @ members.T, limits @ members.T, tries=tries, seed=seed)
-    parts = np.zeros(len(graph), dtype=np.int32)
+    members = (rack_of == np.arange(number)[:, np.newaxis]).astype(np.float64)
+    shares = task.shares @ members.T
+    # A rack filled to the brim would leave nothing to choose among its parts.
+    half = reachable_limits(task.graph, shares, (1 + imbalance) / 2)
+    limits = np.minimum(task.limits @ members.T, half)
+    homes = None if task.homes is None else np.where(task.homes < 0, -1, rack_of[task.homes])
+    racks = _divide(replace(task, shares=shares, limits=limits, homes=homes))
+    parts = np.zeros(len(task.graph), dtype=np.int32)
     for rack in range(number):
-        mine = np.flatnonzero(members[rack]).astype(np.int32)
         kept = racks == rack
-        inner = shares[:, mine] / np.maximum(shares[:, mine].sum(axis=1, keepdims=True), 1e-9)
-        divided = _divide(graph.subgraph(kept), inner, limits[:, mine], tries=tries, seed=seed)
-        parts[kept] = mine[divided]
+        mine = np.flatnonzero(rack_of == rack).astype(np.int32)
+        parts[kept] = mine[_divide(_inside(task, kept, mine))]
     return parts
+
+
+def _inside(task: _Task, kept: NDArray[np.bool_], mine: Parts) -> _Task:
+    """Return the task of dividing some of the keys among some of the parts."""
+    shares = task.shares[:, mine]
+    homes = None
+    if task.homes is not None:
+        places = np.full(task.parts, -1, dtype=np.int32)
+        places[mine] = np.arange(len(mine))
+        homes = np.where(task.homes[kept] < 0, np.int32(-1), places[task.homes[kept]])
+    return replace(
+        task,
+        graph=task.graph.subgraph(kept),
+        shares=shares / np.maximum(shares.sum(axis=1, keepdims=True), _ALMOST_ZERO),
+        limits=task.limits[:, mine],
+        homes=homes,
+    )
+
+
+def _as_graph(pairs: KeyPairs | KeyGraph) -> KeyGraph:
+    if isinstance(pairs, KeyPairs):
+        return KeyGraph.of({("left", "right"): pairs})
+    if not isinstance(pairs, KeyGraph):
+        raise PartitionError(f"{pairs!r} are no pairs of keys; give KeyPairs or a KeyGraph")
+    return pairs
+
+
+def _checked(imbalance: float) -> float:
+    if checks.number("imbalance", imbalance, above=0.0) < 1:
+        raise PartitionError(
+            f"imbalance={imbalance!r} would leave some of the load without a part; give 1 or more"
+        )
+    return float(imbalance)
 
 
 def _rack_numbers(parts: int, racks: Sequence[Any]) -> Parts:
@@ -275,6 +333,9 @@ def _owners(graph: KeyGraph, previous: Sequence[RoutingTable]) -> Parts:
             f"{len(previous)} previous tables are given for {len(graph.names)} operators; "
             f"give one for each of {list(graph.names)}"
         )
+    for table in previous:
+        if not isinstance(table, RoutingTable):
+            raise PartitionError(f"previous holds {table!r}, which is not a RoutingTable")
     owners = [table.assign(column) for table, column in zip(previous, graph.columns, strict=True)]
     return np.concatenate(owners) if owners else np.empty(0, dtype=np.int32)
 

@@ -7,6 +7,8 @@ over all keys at once.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,8 @@ Numbers = NDArray[np.float64]
 Parts = NDArray[np.int32]
 
 _CELLS_AT_A_TIME = 1 << 22  # of the table of keys and parts, 32 MiB
-_ROUNDS = 64
+_ALMOST_ZERO = 1e-300
+_ROUNDING = 1e-9  # sums of the same loads in another order differ by less
 
 
 def refine(  # noqa: PLR0913
@@ -38,23 +41,25 @@ def refine(  # noqa: PLR0913
         parts: the part of each key.
         limits: of shape (operators, parts), the most load a part may get; a part that is above
             its limit already may only lose.
-        home: where each key is at home, for ``inertia``.
+        home: where each key is at home, for ``inertia``; -1 for those at home nowhere.
         inertia: how much more of a key's load must be local before it leaves its home, as a share
             of its load.
         rounds: how often to go through all operators at most.
 
     Returns:
         The new part of each key. No less weight is within parts than before, apart from what
-        inertia brings home, and no part got above its limit.
+        inertia brings home, and no part got above its limit. Where the rounds sufficed, no
+        single key gains by a move to a part that has room for it.
     """
     parts = parts.copy()
+    pulls = []
+    for span in map(graph.span, range(len(graph.names))):
+        at_home = home[span] if home is not None and inertia else None
+        pulls.append(_Pulls(graph, span, at_home, inertia))
     for _ in range(rounds):
-        moved = 0
-        for operator in range(len(graph.names)):
-            span = graph.span(operator)
-            best, gains = _best_moves(graph, span, parts, limits.shape[1], home, inertia)
-            moved += _apply(parts[span], best, gains, graph.loads[span], limits[operator])
-        if not moved:
+        # Full parts can exchange keys. Only when that is done, single keys fill what room is left.
+        moved = sum(map(_exchange, pulls, repeat(parts), limits))
+        if not moved and not sum(map(_fill, pulls, repeat(parts), limits)):
             break
     return parts
 
@@ -65,17 +70,19 @@ def repair(graph: KeyGraph, parts: Parts, limits: Numbers) -> Parts:
     Args:
         graph: the keys and their pairs.
         parts: the part of each key.
-        limits: of shape (operators, parts), the most load a part may get.
+        limits: of shape (operators, parts), the most load a part may get; where it is 0, the part
+            cannot take keys of the operator.
 
     Returns:
-        The new part of each key; parts are above their limit only where no key fits elsewhere.
+        The new part of each key; parts are above their limit only where no key fits elsewhere,
+        and parts that cannot take keys have none.
     """
     parts = parts.copy()
     for operator in range(len(graph.names)):
         span = graph.span(operator)
-        for _ in range(_ROUNDS):
-            if not _relieve(graph, span, parts, limits[operator]):
-                break
+        while _relieve(graph, span, parts, limits[operator]):
+            pass  # each time, parts above their limit got less, and no other got above its
+        _clear(graph.loads[span], parts[span], limits[operator])
     return parts
 
 
@@ -89,61 +96,92 @@ def part_loads(graph: KeyGraph, parts: Parts, number: int) -> Numbers:
     )
 
 
-def _best_moves(  # noqa: PLR0913, PLR0917
-    graph: KeyGraph, span: slice, parts: Parts, number: int, home: Parts | None, inertia: float
-) -> tuple[Parts, Numbers]:
-    """Return for each key of an operator its best part, and what moving there gains."""
-    best = parts[span].copy()
-    gains = np.zeros(len(best))
-    for rows, bonds in _bonds(graph, span, parts, number):
-        keys = np.arange(len(bonds))
-        if home is not None and inertia:
-            bonds[keys, home[span][rows]] += inertia * graph.loads[span][rows]
-        most = bonds.argmax(axis=1)
-        gains[rows] = bonds[keys, most] - bonds[keys, best[rows]]
-        best[rows] = most
-    return best, gains
+@dataclass(frozen=True, slots=True)
+class _Pulls:
+    """What draws each key of one operator to each part: its pairs there, and its home."""
+
+    graph: KeyGraph
+    span: slice
+    home: Parts | None
+    inertia: float
+
+    @property
+    def loads(self) -> Numbers:
+        return self.graph.loads[self.span]
+
+    def moves(self, parts: Parts, room: Numbers) -> tuple[Parts, Numbers]:
+        """Return for each key its best part with room for it, and what moving there gains."""
+        loads = self.loads
+        best = parts[self.span].copy()
+        gains = np.zeros(len(best))
+        for rows, bonds in _bonds(self.graph, self.span, parts, len(room)):
+            keys = np.arange(len(bonds))
+            if self.home is not None:
+                settled = np.flatnonzero(self.home[rows] >= 0)
+                bonds[settled, self.home[rows][settled]] += self.inertia * loads[rows][settled]
+            here = bonds[keys, best[rows]]
+            if not np.isinf(room).all():
+                bonds[room < loads[rows][:, np.newaxis]] = -1.0
+            most = bonds.argmax(axis=1)
+            gains[rows] = bonds[keys, most] - here
+            best[rows] = most
+        return best, gains
 
 
-def _apply(parts: Parts, best: Parts, gains: Numbers, loads: Numbers, limits: Numbers) -> int:
-    """Make those of the moves that fit together, in place, and return how many they were.
+def _exchange(pulls: _Pulls, parts: Parts, limits: Numbers) -> int:
+    """Make those of all keys' best moves that fit together; return how many they were.
 
     All of them are taken at first, then parts that would get above their limit refuse those of
     their newcomers that gain least for their load. That may leave others with more to hold, so it
-    is repeated until all fit; what was refused is not tried again.
+    is repeated until all fit.
     """
-    wanted = np.flatnonzero(gains > 0)
-    wanted = wanted[np.argsort(-gains[wanted] / np.maximum(loads[wanted], 1e-300), kind="stable")]
-    before = np.bincount(parts, loads, len(limits))
+    here, loads = parts[pulls.span], pulls.loads
+    best, gains = pulls.moves(parts, np.full(len(limits), np.inf))
+    wanted = _best_first(gains, loads)
+    before = np.bincount(here, loads, len(limits))
     ceilings = np.maximum(limits, before)
     while len(wanted):
         moving = loads[wanted]
-        leaving = np.bincount(parts[wanted], moving, len(limits))
-        coming = np.bincount(best[wanted], moving, len(limits))
-        full = np.flatnonzero(before - leaving + coming > ceilings)
-        if not len(full):
+        leaving: Any = np.bincount(here[wanted], moving, len(limits))
+        room = ceilings - before + leaving
+        welcome = within_room(best[wanted], moving, room)
+        if welcome.all():
             break
-        refused = np.zeros(len(wanted), dtype=np.bool_)
-        for part in full:
-            newcomers = np.flatnonzero(best[wanted] == part)
-            room = ceilings[part] - before[part] + leaving[part]
-            refused[newcomers[np.cumsum(moving[newcomers]) > room]] = True
-        wanted = wanted[~refused]
-    parts[wanted] = best[wanted]
+        wanted = wanted[welcome]
+    here[wanted] = best[wanted]
     return len(wanted)
+
+
+def _fill(pulls: _Pulls, parts: Parts, limits: Numbers) -> int:
+    """Move single keys into room that is left, to the best part that has enough of it."""
+    here, loads = parts[pulls.span], pulls.loads
+    room = limits - np.bincount(here, loads, len(limits))
+    best, gains = pulls.moves(parts, np.maximum(room, 0.0))
+    wanted = _best_first(gains, loads)
+    wanted = wanted[within_room(best[wanted], loads[wanted], room)]
+    here[wanted] = best[wanted]
+    return len(wanted)
+
+
+def _best_first(gains: Numbers, loads: Numbers) -> NDArray[np.intp]:
+    """Return the keys that gain, those first that gain most for their load."""
+    wanted = np.flatnonzero(gains > 0)
+    order = np.argsort(-gains[wanted] / np.maximum(loads[wanted], _ALMOST_ZERO), kind="stable")
+    chosen: NDArray[np.intp] = wanted[order]
+    return chosen
 
 
 def _relieve(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> bool:
     """Move some keys of one operator out of parts above their limit; return whether any moved."""
     loads, here = graph.loads[span], parts[span]
-    held = np.bincount(here, loads, len(limits))
-    room = limits - held
-    if not (room < 0).any():
+    room = limits - np.bincount(here, loads, len(limits))
+    over = room < -_ROUNDING * limits
+    if not over.any():
         return False
     there = here.copy()
     losses = np.full(len(here), np.inf)
     for rows, bonds in _bonds(graph, span, parts, len(limits)):
-        keys = np.flatnonzero((room < 0)[here[rows]] & (loads[rows] > 0))
+        keys = np.flatnonzero(over[here[rows]] & (loads[rows] > 0))
         fitting = np.where(room >= loads[rows][keys, np.newaxis], bonds[keys], -1.0)
         to = fitting.argmax(axis=1)
         gone = bonds[keys, here[rows][keys]] - fitting[np.arange(len(keys)), to]
@@ -158,14 +196,36 @@ def _relieve(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> boo
     return len(order) > 0
 
 
+def _clear(loads: Numbers, here: Parts, limits: Numbers) -> None:
+    """Move keys, in place, out of parts that can take none, to where most room is left."""
+    stranded = np.flatnonzero((limits[here] <= 0) & (loads > 0))
+    room = np.where(limits > 0, limits - np.bincount(here, loads, len(limits)), -np.inf)
+    for key in stranded[np.argsort(-loads[stranded], kind="stable")].tolist():
+        part = int(room.argmax())
+        here[key] = part
+        room[part] -= loads[key]
+
+
 def _first_until(groups: Parts, amounts: Numbers, needed: Numbers) -> NDArray[np.bool_]:
     """Choose, of each group, the first ones that together reach what is needed."""
     return running_sums(groups, amounts) - amounts < needed[groups]
 
 
 def within_room(groups: Parts, amounts: Numbers, room: Numbers) -> NDArray[np.bool_]:
-    """Choose, of each group, the first ones that together fit its room."""
-    return running_sums(groups, amounts) <= room[groups]
+    """Choose, one after the other, those that fit the room that their group has left."""
+    chosen = np.zeros(len(groups), dtype=np.bool_)
+    left = room.copy()
+    waiting = np.flatnonzero(amounts <= left[groups])
+    while len(waiting):
+        fits = running_sums(groups[waiting], amounts[waiting]) <= left[groups[waiting]]
+        # The first of each group fits alone, whatever rounding says of sums.
+        fits[np.unique(groups[waiting], return_index=True)[1]] = True
+        taken = waiting[fits]
+        chosen[taken] = True
+        left -= np.bincount(groups[taken], amounts[taken], len(left))
+        waiting = waiting[~fits]
+        waiting = waiting[amounts[waiting] <= left[groups[waiting]]]
+    return chosen
 
 
 def running_sums(groups: Parts, amounts: Numbers) -> Numbers:
