@@ -56,13 +56,15 @@ class KeyGraph:
         """Build the graph of the pairs of several hops.
 
         Args:
-            hops: the pairs of each two consecutive keyed operators.
+            hops: the pairs of each two consecutive keyed operators; those counted 0 are left out.
             order: the operators in the order of the job; as the hops name them if left out.
 
         Raises:
             InvalidValueError: a hop is of one operator only, or of one that is not in the order.
             InvalidKeyError: an operator has keys of different kinds in different hops.
         """
+        if not hops:
+            raise InvalidValueError("there are no hops to make a graph of; give the pairs of one")
         named = dict.fromkeys(name for hop in hops for name in hop)
         names = tuple(named) if order is None else tuple(name for name in order if name in named)
         for hop in hops:
@@ -71,6 +73,7 @@ class KeyGraph:
                     f"hop {hop!r} is not between two of the operators {list(names)}; "
                     "name each operator in the order, and no hop from an operator to itself"
                 )
+        hops = {hop: _counted(pairs) for hop, pairs in hops.items()}
         sides = {hop: (as_keys(pairs.left), as_keys(pairs.right)) for hop, pairs in hops.items()}
         columns, places = _distinct(names, sides)
         bounds = np.concatenate([[0], np.cumsum([len(column) for column in columns])])
@@ -105,15 +108,16 @@ class KeyGraph:
     @cached_property
     def whole(self) -> Graph:
         """The graph with whole weights of at least 1, as METIS wants it."""
-        return Graph(self.starts, self.neighbours, _whole(self.weights, at_least=1))
+        return Graph(self.starts, self.neighbours, _whole(self.weights))
 
     @cached_property
     def whole_loads(self) -> Integers:
         """The loads as whole numbers, of shape (vertices, operators): each in its own column."""
+        whole = _whole(self.loads)  # in one unit for all operators, as they are also added up
         loads = np.zeros((len(self), len(self.names)), dtype=np.int64)
         for operator in range(len(self.names)):
             span = self.span(operator)
-            loads[span, operator] = _whole(self.loads[span], at_least=0)
+            loads[span, operator] = whole[span]
         return loads
 
     def within(self, parts: NDArray[np.int32]) -> float:
@@ -139,6 +143,14 @@ class KeyGraph:
             self.weights[edges],
             self.loads[kept],
         )
+
+
+def _counted(pairs: KeyPairs) -> KeyPairs:
+    """Return the pairs without those that were not seen at all."""
+    seen = pairs.counts > 0
+    if seen.all():
+        return pairs
+    return KeyPairs(pairs.left[seen], pairs.right[seen], pairs.counts[seen])
 
 
 def _distinct(
@@ -173,11 +185,7 @@ def _adjacency(
     ends: Sequence[tuple[Integers, Integers, Numbers]], vertices: int
 ) -> tuple[Integers, Integers, Numbers]:
     """Return the edges of each vertex, both directions, equal ones added up."""
-    left = np.concatenate([part[0] for part in ends]) if ends else np.empty(0, np.int64)
-    right = np.concatenate([part[1] for part in ends]) if ends else np.empty(0, np.int64)
-    counts = np.concatenate([part[2] for part in ends]) if ends else np.empty(0)
-    counted = counts > 0
-    left, right, counts = left[counted], right[counted], counts[counted]
+    left, right, counts = map(np.concatenate, zip(*ends, strict=True))
     # One number for each direction of each edge: sorting these sorts by vertex, then neighbour.
     edges = np.concatenate([left << _HALF | right, right << _HALF | left])
     order = np.argsort(edges)
@@ -209,14 +217,18 @@ def _loads(
     return np.maximum(incoming, outgoing)
 
 
-def _whole(amounts: Numbers, *, at_least: int) -> Integers:
-    """Return amounts as whole numbers: as they are if they are whole, else in a finer unit."""
+def _whole(amounts: Numbers) -> Integers:
+    """Return amounts as whole numbers from 1: as they are if they are whole, else in a finer unit.
+
+    The unit is such that a mean amount is a thousand of them at least, unless there are too many.
+    """
     if not len(amounts):
         return amounts.astype(np.int64)
-    rounded = np.rint(amounts)
     total = float(amounts.sum())
-    scale = 1.0 if np.array_equal(rounded, amounts) else float(_FINEST)
-    if total * scale > _LARGEST:
-        scale = _LARGEST / total
-    whole = rounded if scale == 1.0 else np.rint(amounts * scale)
-    return np.maximum(whole, at_least).astype(np.int64)
+    if np.array_equal(np.rint(amounts), amounts):
+        scale = 1.0
+    else:
+        scale = _FINEST * max(1.0, len(amounts) / total)
+    scale = min(scale, _LARGEST / total)
+    whole = amounts if scale == 1.0 else np.rint(amounts * scale)
+    return np.maximum(whole, 1).astype(np.int64)

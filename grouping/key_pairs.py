@@ -12,6 +12,8 @@ from sketches.keys import Pairs, as_keys
 from sketches.space_saving import SpaceSaving
 from sketches.values import ArrayValue, numeric, protected
 
+_MOST_TOSSES = 1 << 62  # what numpy can toss at once; of more, the rest is shared equally
+
 
 @dataclass(frozen=True, eq=False)
 class KeyPairs(ArrayValue):
@@ -77,8 +79,11 @@ class KeyPairs(ArrayValue):
 
         What was learned from one half and holds in the other is no accident. Of a count that is
         not whole the part behind the point is shared equally.
+
+        Args:
+            seed: equal seeds give equal halves.
         """
-        whole = np.floor(self.counts)
+        whole = np.minimum(np.floor(self.counts), _MOST_TOSSES)
         random = np.random.default_rng(seed)
         drawn = random.binomial(whole.astype(np.int64), 0.5) + (self.counts - whole) / 2
         halves = []
