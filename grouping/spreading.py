@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from grouping.refinement import Parts
+from grouping.refinement import Parts, within_room
 
 Numbers = NDArray[np.float64]
 
@@ -13,7 +13,8 @@ def spread(nodes: Parts, loads: Numbers, node_of: Parts, current: Parts) -> Part
 
     A key stays with its instance if that is on the node, as long as the instance has no more than
     its share of the node's load. The others fill up the instances that have least, heavy keys
-    first.
+    first. No instance has more than its share and a key; a key heavier than a share of its own
+    has an instance to itself as far as there are light ones elsewhere.
 
     Args:
         nodes: the node of each key.
@@ -32,18 +33,42 @@ def spread(nodes: Parts, loads: Numbers, node_of: Parts, current: Parts) -> Part
             chosen[keys] = instances[0]
             continue
         keys = keys[np.argsort(-loads[keys], kind="stable")]
-        share = float(loads[keys].sum()) / len(instances)
-        held = np.zeros(len(instances))
-        rest = np.ones(len(keys), dtype=np.bool_)
-        for place, instance in enumerate(instances.tolist()):
-            mine = np.flatnonzero(current[keys] == instance)
-            mine = mine[np.cumsum(loads[keys[mine]]) <= share]
-            chosen[keys[mine]] = instance
-            held[place] = loads[keys[mine]].sum()
-            rest[mine] = False
-        # What instances lack of their share, one after the other, is a line to lay the rest along.
-        lacking = np.cumsum(np.maximum(share - held, 0.0))
-        middles = np.cumsum(loads[keys[rest]]) - loads[keys[rest]] / 2
-        places = np.searchsorted(lacking, middles).clip(0, len(instances) - 1)
-        chosen[keys[rest]] = instances[places]
+        places = np.full(len(node_of), -1, dtype=np.int32)
+        places[instances] = np.arange(len(instances))
+        chosen[keys] = instances[_deal(loads[keys], places[current[keys]], len(instances))]
     return chosen
+
+
+def _deal(loads: Numbers, current: Parts, number: int) -> Parts:
+    """Deal keys, the heaviest first, to instances; `current` is -1 for those from elsewhere."""
+    hot, share = _hot(loads, number)
+    chosen = np.full(len(loads), -1, dtype=np.int32)
+    held = np.zeros(number)
+    for key in range(hot):
+        own = current[key]
+        place = own if own >= 0 and not held[own] else int(held.argmin())
+        chosen[key] = place
+        held[place] += loads[key]
+    settled = hot + np.flatnonzero(current[hot:] >= 0)
+    staying = settled[within_room(current[settled], loads[settled], share - held)]
+    chosen[staying] = current[staying]
+    held += np.bincount(current[staying], loads[staying], number)
+    # What instances lack of their share, one after the other, is a line to lay the rest along.
+    rest = chosen < 0
+    lacking = np.cumsum(np.maximum(share - held, 0.0))
+    middles = np.cumsum(loads[rest]) - loads[rest] / 2
+    chosen[rest] = np.searchsorted(lacking, middles).clip(0, number - 1)
+    return chosen
+
+
+def _hot(loads: Numbers, number: int) -> tuple[int, float]:
+    """Return how many keys, the heaviest first, exceed a share, and what share that leaves others.
+
+    Each of them takes an instance, and leaves the rest of the load to the rest of the instances.
+    """
+    rest = float(loads.sum())
+    hot = 0
+    while hot < number - 1 and hot < len(loads) and loads[hot] * (number - hot) > rest:
+        rest -= float(loads[hot])
+        hot += 1
+    return hot, rest / (number - hot)
