@@ -15,7 +15,9 @@ from grouping.key_pairs import KeyPairs
 from grouping.refinement import within_room
 from grouping.routing_table import RoutingTable
 from sketches import checks
+from sketches.errors import InvalidValueError
 from sketches.keys import KeyColumn, as_keys
+from sketches.values import numeric
 
 Numbers: TypeAlias = NDArray[np.float64]
 Parts: TypeAlias = NDArray[np.int32]
@@ -37,61 +39,82 @@ def first_touch(
         loads: of shape (2, parts), how many tuples each part got of the batches before; a part
             may get up to ``imbalance`` times its share of these and this batch.
         imbalance: see ``loads``.
-        shares: the share of each part; equal if left out.
+        shares: the share of each part, or a row of shares for each operator; equal if left out.
 
     Returns:
         The tables, with all keys of the batch in them. A key of the first operator that has
-        unknown partners only keeps the owner it has by hash.
+        unknown partners only keeps the owner it has by hash, if there is room. A key that has
+        room nowhere goes where most is left.
+
+    Raises:
+        InvalidValueError: loads or shares do not fit the tables.
     """
     first, second = tables
     number = first.instances
-    if shares is None:
-        shares = np.full(number, 1 / number)
+    if second.instances != number:
+        raise InvalidValueError(
+            f"tables for {number} and for {second.instances} instances do not divide their keys "
+            "among the same parts; give two of as many"
+        )
+    loads = _table("loads", loads, (2, number))
+    weights = np.ones(number) if shares is None else _table("shares", shares, (2, number))
+    if not weights.any(axis=-1).all():
+        raise InvalidValueError(f"shares={shares!r} leave keys without a part; give one a share")
     imbalance = checks.number("imbalance", imbalance, above=0.0)
     left, right = as_keys(pairs.left), as_keys(pairs.right)
-    limits = imbalance * shares * (loads.sum(axis=1, keepdims=True) + pairs.total)
-    known, _ = second.find(right)
-    first = _place(first, left, second.assign(right), pairs.counts, known, limits[0] - loads[0])
-    everywhere = np.ones(len(right), dtype=np.bool_)
-    second = _place(
-        second, right, first.assign(left), pairs.counts, everywhere, limits[1] - loads[1]
-    )
+    shared = weights / weights.sum(axis=-1, keepdims=True)
+    room = imbalance * shared * (loads.sum(axis=1, keepdims=True) + pairs.total) - loads
+    room[np.broadcast_to(shared == 0, room.shape)] = -np.inf  # not even for want of another
+    known, partners = second.find(right)
+    first = _place(first, left, partners, pairs.counts * known, pairs.counts, room[0])
+    second = _place(second, right, first.assign(left), pairs.counts, pairs.counts, room[1])
     return first, second
+
+
+def _table(name: str, given: Any, shape: tuple[int, int]) -> Numbers:
+    """Return numbers of this shape, or of a row for all, or say why they are none."""
+    array = numeric(name, given)
+    if array.shape not in (shape, shape[1:]) or (name == "loads" and array.shape != shape):
+        raise InvalidValueError(
+            f"{name} of shape {array.shape} do not fit two operators and {shape[1]} parts; "
+            f"give an array of shape {shape}"
+        )
+    return checks.weights(name, array.reshape(-1), array.size).reshape(array.shape)
 
 
 def _place(  # noqa: PLR0913, PLR0917
     table: RoutingTable,
     keys: KeyColumn,
     partners: Parts,
+    votes: Numbers,
     counts: Numbers,
-    voting: NDArray[np.bool_],
     room: Numbers,
 ) -> RoutingTable:
-    """Give each unknown key the part of most of its partners that vote, where there is room."""
+    """Give each unknown key the part of most of its partners' votes, where there is room."""
     known, owners = table.find(keys)
     if known.all():
         return table
     room = room - np.bincount(owners[known], counts[known], len(room))
     rows = np.flatnonzero(~known)
-    codes, first, number = np.unique(keys.codes[rows], return_index=True, return_inverse=True)
-    unknown = keys.take(rows[first])
+    _, first, number = np.unique(keys.codes[rows], return_index=True, return_inverse=True)
     cells = number * len(room) + partners[rows]
-    votes: Any = np.bincount(cells, counts[rows] * voting[rows], len(codes) * len(room))
-    amounts: Any = np.bincount(number, counts[rows], len(codes))
-    by_hash = table.assign(unknown)
-    parts = _choose(votes.reshape(-1, len(room)), amounts, by_hash, room)
-    return table.with_keys(unknown, parts)
+    ballots: Any = np.bincount(cells, votes[rows], len(first) * len(room))
+    ballots = ballots.reshape(-1, len(room))
+    amounts: Any = np.bincount(number, counts[rows], len(first))
+    # Where no partner votes, the hash does.
+    silent = np.flatnonzero(~ballots.any(axis=1))
+    ballots[silent, owners[rows[first[silent]]]] = 1.0
+    return table.with_keys(keys.take(rows[first]), _choose(ballots, amounts, room))
 
 
-def _choose(votes: Numbers, amounts: Numbers, otherwise: Parts, room: Numbers) -> Parts:
+def _choose(votes: Numbers, amounts: Numbers, room: Numbers) -> Parts:
     """Choose a part for each key: the one with most votes that still has room, heavy keys first.
 
-    What fits nowhere goes where most room is left; what has no votes goes where it would anyway.
+    What fits nowhere that it has votes goes where most room is left.
     """
-    parts = np.where(votes.max(axis=1, initial=0.0) > 0, -1, otherwise).astype(np.int32)
-    room = room - np.bincount(parts[parts >= 0], amounts[parts >= 0], len(room))
-    waiting = np.flatnonzero(parts < 0)
-    waiting = waiting[np.argsort(-amounts[waiting], kind="stable")]
+    parts = np.full(len(votes), -1, dtype=np.int32)
+    room = room.copy()
+    waiting = np.argsort(-amounts, kind="stable")
     while len(waiting):
         fitting = np.where(room >= amounts[waiting, np.newaxis], votes[waiting], 0.0)
         chosen = fitting.argmax(axis=1).astype(np.int32)
