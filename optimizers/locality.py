@@ -10,11 +10,13 @@ from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.partition import partition_as_published, partition_keys
 from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
+from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
-from optimizers.standing import Standing, Tables
+from optimizers.standing import Standing, Tables, one_owner_a_key
 from optimizers.statistics import Probe, Statistics
-from optimizers.topology import EdgeName, Topology
+from optimizers.topology import Topology
 from sketches import checks
 
 # Of what is learned in the first epoch nobody knows how long it lasts; this is once over again.
@@ -27,6 +29,16 @@ Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
 @dataclass(frozen=True)
 class Locality(Optimizer):
     """Decides which instance owns which key, so that keys that occur together are on one machine.
+
+    >>> from grouping.key_pairs import KeyPairs
+    >>> job = Topology.source("posts", parallelism=2)
+    >>> job = job.then("by_place", key="place", parallelism=2)
+    >>> job = job.then("by_tag", key="tag", parallelism=2)
+    >>> places, tags = ["Asia", "Europe", "Oceania"], ["#java", "#ruby", "#python"]
+    >>> pairs = KeyPairs(places, tags, [3463, 1200, 4011])
+    >>> seen = Statistics(pairs={("by_place", "by_tag"): pairs})
+    >>> Locality().plan(job, Cluster.uniform(2), seen, Plan()).routing
+    FrozenMap({'by_place': RoutingTable(3 str keys, ...), 'by_tag': RoutingTable(3 str keys, ...)})
 
     It divides the graph of key pairs among the machines: as few pairs apart as possible, and no
     instance with much more load of its operator than the others. From the second time on it moves
@@ -60,7 +72,10 @@ class Locality(Optimizer):
     as_published: bool = False
 
     def __post_init__(self) -> None:
-        checks.number("imbalance", self.imbalance, above=0.0)
+        if checks.number("imbalance", self.imbalance) < 1:
+            raise InvalidValueError(
+                f"imbalance={self.imbalance!r} would leave load without an instance; give 1 or more"
+            )
         checks.amount("memory", self.memory, up_to=1.0)
         checks.amount("inertia", self.inertia, up_to=1.0)
         checks.amount("worth", self.worth)
@@ -85,13 +100,19 @@ class Locality(Optimizer):
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose owners for the keys of all operators whose pairs were seen."""
-        seen = {hop: pairs for hop, pairs in statistics.pairs.items() if pairs.total > 0}
+        seen = {
+            hop: pairs
+            for hop, pairs in statistics.pairs.items()
+            if pairs.total > 0 and all(one_owner_a_key(topology, name) for name in hop)
+        }
         if not seen:
             return Plan()
         standing = Standing(topology, cluster, current, tuple(seen))
         if self.offline and standing.decided:
             return Plan()
-        earlier = {hop: pairs for hop, pairs in statistics.history.items() if hop in seen}
+        # In a chain, the history may be there for another strategy.
+        known = statistics.history if self.memory else {}
+        earlier = {hop: pairs for hop, pairs in known.items() if hop in seen}
         proposal = self._divide(standing, _together(earlier, seen))
         if not self.worth:
             return _proposed(proposal, self._note(standing, "every new routing is taken", {}))
@@ -162,7 +183,7 @@ class Locality(Optimizer):
         chance = standing.chance
         then = standing.locality(tables, earlier) - chance
         return float(
-            np.clip((standing.locality(tables, seen) - chance) / max(then, 0.01), 0.0, 1.0)
+            np.clip((standing.locality(tables, seen) - chance) / max(then, 0.01), 0, _MOST_LASTING)
         )
 
     def _note(self, standing: Standing, text: str, figures: dict[str, float]) -> Note:

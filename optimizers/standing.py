@@ -8,15 +8,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from grouping.groupings import Fields
+from grouping.hashing import hash_parts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.partition import Partition
 from grouping.routing_table import RoutingTable
 from grouping.spreading import spread
 from optimizers.cluster import Cluster
+from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
-from optimizers.topology import EdgeName, Topology
+from optimizers.topology import Topology
 from sketches.keys import as_keys
 
 Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
@@ -24,9 +27,23 @@ Numbers: TypeAlias = NDArray[np.float64]
 Tables: TypeAlias = dict[str, RoutingTable]
 
 
+def one_owner_a_key(topology: Topology, operator: str) -> bool:
+    """Return whether keys reach an operator by hash or table, so that a table may say where.
+
+    Nothing routes the keys of a source, and keys that are split over instances have no one place.
+    """
+    groupings = [topology.grouping(*edge.name) for edge in topology.inputs(operator)]
+    return bool(groupings) and all(isinstance(g, Fields | RoutingTable) for g in groupings)
+
+
 @dataclass(frozen=True)
 class Standing:
     """The keyed operators of some hops as they stand: their instances, machines and owners.
+
+    >>> from optimizers import Cluster, Plan, Topology
+    >>> job = Topology.source("s").then("a", key="k", parallelism=3).then("b", key="l")
+    >>> Standing(job, Cluster.uniform(2), Plan(), (("a", "b"),)).deployed["a"]
+    ('node-0', 'node-1', 'node-0')
 
     Attributes:
         topology: the job, with the groupings in force.
@@ -102,10 +119,17 @@ class Standing:
         return float(np.mean([shares[places[a]] @ shares[places[b]] for a, b in self.hops]))
 
     def capacities(self, names: tuple[str, ...]) -> Numbers:
-        """Return what each node can take of each operator, of shape (operators, nodes)."""
+        """Return what each node can take of each operator, of shape (operators, nodes).
+
+        That is nothing where the operator has no instance, and nothing where a node drains, but
+        where that would leave the operator without any node.
+        """
         power = np.array([self.cluster.node(node).capacity for node in self.nodes])
-        counts = [np.bincount(self.node_of[name], minlength=len(self.nodes)) for name in names]
-        capacities: Numbers = np.stack(counts) * power
+        counts = np.stack(
+            [np.bincount(self.node_of[name], minlength=len(self.nodes)) for name in names]
+        )
+        staying = counts * ~np.isin(self.nodes, self.cluster.draining)
+        capacities: Numbers = power * np.where(staying.any(axis=1, keepdims=True), staying, counts)
         return capacities
 
     def on_nodes(self, graph: KeyGraph) -> list[RoutingTable]:
@@ -121,20 +145,22 @@ class Standing:
         """Return the instance of each key, where a partition says its node."""
         tables = {}
         for place, (name, column) in enumerate(zip(graph.names, graph.columns, strict=True)):
+            node_of = self.node_of[name]
+            nodes = partition.tables[place].assign(column)
+            # The published division knows no machines; where one lacks an instance, another helps.
+            lacking = ~np.isin(nodes, node_of)
+            nodes[lacking] = node_of[nodes[lacking] % len(node_of)]
             chosen = spread(
-                partition.tables[place].assign(column),
-                graph.loads[graph.span(place)],
-                self.node_of[name],
-                self.tables[name].assign(column),
+                nodes, graph.loads[graph.span(place)], node_of, self.tables[name].assign(column)
             )
-            tables[name] = RoutingTable(column, chosen, len(self.node_of[name]))
+            tables[name] = RoutingTable(column, chosen, len(node_of))
         return tables
 
     def kept(self, tables: Tables) -> Tables:
         """Return the tables with all owners of now that they say nothing about.
 
         Without that, keys that were not seen lately would go back to where their hash sends
-        them, and their state would have to move for nothing.
+        them, and their state would have to move for nothing. Only from nodes that drain they go.
         """
         whole = {}
         for name, table in tables.items():
@@ -143,7 +169,12 @@ class Standing:
                 column = as_keys(old.keys)
                 known, _ = table.find(column)
                 others = np.flatnonzero(~known)
-                table = table.with_keys(column.take(others), old.parts[others])  # noqa: PLW2901
+                column, owners = column.take(others), old.parts[others]
+                node_of = self.node_of[name]
+                usable = np.flatnonzero(self.capacities((name,))[0, node_of]).astype(np.int32)
+                leaving = np.flatnonzero(~np.isin(owners, usable))
+                owners[leaving] = usable[hash_parts(column.take(leaving), len(usable))]
+                table = table.with_keys(column, owners)  # noqa: PLW2901
             whole[name] = table
         return whole
 
