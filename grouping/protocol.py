@@ -22,15 +22,17 @@ Where Algorithm 1 is silent, this is what is done:
    the last ⑤ has reached it, as its siblings and feeders need not wait for it. It takes the state
    at once. A tuple waits unless this instance owned the key before or has its former owner's ⑥.
 2. *Keys the lists cannot know.* The lists ③ of keys to send and to receive are made of metrics
-   that are older than ⑤: a key that is first seen in between would stay behind. Here an instance
-   goes through the keys it holds when it switches, and gives each former owner's ⑥ as a whole
-   the meaning "that is all I had". `reconfigure` makes the same lists of what is held.
+   that are older than ⑤: a key that is first seen in between would stay behind. (Lists of all
+   keys that either table names suffice as long as the number of instances stays; with another
+   number, hashed keys move as well.) Here an instance goes through the keys it holds when it
+   switches, sends one ⑥ to each sibling, and takes one for "that is all I had". What it sends is
+   what `grouping.reconfiguration.reconfigure` lists for the keys held at that moment.
 3. *Keys without state.* A tuple may wait for a key that never had any, so ⑥ is sent empty too.
 4. *Waiting.* ⑤ goes on as soon as an instance routes by the new owners and has sent its state. To
    wait for its siblings' state first, as published, delays all operators behind it for nothing.
 5. *The end.* Nobody tells the manager when all is over, and a second reconfiguration that begins
    within the first would mix their messages. Each instance sends `Done`; until all have, another
-   wish waits. All messages carry their epoch.
+   wish waits. All messages of a reconfiguration carry its epoch.
 6. *A crash of the manager.* It does not know how far it had come, so it sends what it saved to all
    again. Instances answer as they would have: those that are done acknowledge and say `Done`
    again. ⑤ is said again only to the sources, who ignore what they have done already. A crash

@@ -21,7 +21,7 @@ from sketches.checks import weights, whole
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.key_columns import KeyColumn
 from sketches.keys import as_keys
-from sketches.values import ArrayValue, protected
+from sketches.values import ArrayValue, listed, protected
 
 Places: TypeAlias = NDArray[np.intp]
 
@@ -206,14 +206,16 @@ def reconfigure_all(
             keys that have state.
 
     Raises:
-        InvalidValueError: an operator is not in the order; or as `reconfigure` has it.
+        InvalidValueError: an operator is not in the order, or that is not a list; or as
+            `reconfigure` has it.
         InvalidKeyError: as `reconfigure` has it.
     """
-    names = list(order)
+    names = listed("order", order)
     for name in operators:
         if name not in names:
             raise InvalidValueError(
-                f"operator {name!r} is not in the order {names!r}; give every operator of the job"
+                f"operator {name!r} is not in the order {list(names)!r}; "
+                "give every operator of the job"
             )
     return {name: reconfigure(*operators[name]) for name in names if name in operators}
 
@@ -222,7 +224,7 @@ def _instances(which: str, owners: Assigns) -> int:
     if owners.instances is None:
         raise InvalidValueError(
             f"{which} owners {owners!r} serve any number of instances; "
-            "give a table that was made for the number there is"
+            "give those of the number there is, such as RoutingTable([], [], 4) for Fields()"
         )
     return whole(f"{which}.instances", owners.instances, at_least=1)
 

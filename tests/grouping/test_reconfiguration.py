@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grouping.reconfiguration import Reconfiguration, reconfigure, reconfigure_all
+from grouping.routing_table import RoutingTable
 from sketches.errors import InvalidKeyError, InvalidValueError, PenstockError
 from sketches.keys import as_keys
 
@@ -281,9 +282,27 @@ def test_an_operator_outside_the_order_is_refused_by_name():
         reconfigure_all(iter(["a"]), {"lost": (Owners(1), Owners(1), [])})
 
 
-def test_keys_of_a_kind_that_the_table_does_not_know_are_refused():
-    with pytest.raises(InvalidKeyError, match="str keys; this table was made for int"):
-        reconfigure(Owners(2, kind="int"), Owners(2, kind="int"), ["a"])
+def test_an_order_that_is_none_is_refused():
+    with pytest.raises(InvalidValueError, match="is a set, which has no order"):
+        reconfigure_all({"a", "b"}, {})
+
+
+def test_tables_send_keys_by_name_and_the_rest_by_their_hash():
+    keys = [f"key {number}" for number in range(100)]
+    hashed, table = (
+        RoutingTable([], [], 3),
+        RoutingTable(keys[:50], [number % 3 for number in range(50)], 3),
+    )
+    homes = hashed.assign(keys[:50]).tolist()
+
+    result = reconfigure(hashed, table, keys)
+
+    assert {keys[n] for n in range(50) if homes[n] != n % 3} == set(result.keys.tolist())
+
+
+def test_tables_refuse_keys_of_another_kind():
+    with pytest.raises(InvalidKeyError, match="int"):
+        reconfigure(RoutingTable(["a"], [0], 2), RoutingTable(["a"], [1], 2), [1, 2])
 
 
 def test_no_keys_are_of_no_kind_and_fit_any_table():
@@ -329,7 +348,7 @@ def test_owners_that_do_not_own_are_refused(answer, match, which):
 
 @pytest.mark.parametrize(
     ("instances", "match"),
-    [(None, "old owners .* any number of instances; give a table"), (0, "old.instances=0 is out")],
+    [(None, "old owners .* any number of instances; give those"), (0, "old.instances=0 is out")],
 )
 def test_owners_of_no_number_of_instances_are_refused(instances, match):
     with pytest.raises(InvalidValueError, match=match):
