@@ -146,7 +146,7 @@ class _Turn:
 
     def check_owner(self, sender: Address, data: DataTuple, former: int) -> None:
         """Refuse a tuple that nobody may send here; after the switch, former owners are past."""
-        owners = {self.now.new.owner(self.operator, data.keys[self.operator])}
+        owners = {self.now.new.owner(self.operator, data.key(self.operator))}
         if not self.now.switched:
             owners.add(former)
         if self.index not in owners:
@@ -158,7 +158,7 @@ class _Turn:
     def process(self, sender: Address, data: DataTuple) -> None:
         """Add a tuple to the state of its key and send it on."""
         if self.keeps_state:
-            key = data.keys[self.operator]
+            key = data.key(self.operator)
             history = (*self.now.state.get(key, ()), (data.number, sender))
             self.become(state=FrozenMap({**self.now.state, key: history}))
         routing = self.now.new if self.now.switched else self.now.old
@@ -245,7 +245,7 @@ class _Turn:
 
     def former_owner(self, data: DataTuple) -> int:
         """Who owned the key of a tuple when the last reconfiguration ended."""
-        return self.now.old.owner(self.operator, data.keys[self.operator])
+        return self.now.old.owner(self.operator, data.key(self.operator))
 
     @property
     def takers(self) -> list[int]:

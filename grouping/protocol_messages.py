@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from grouping.reconfiguration import Assigns
 from sketches.checks import whole
-from sketches.errors import InvalidValueError
-from sketches.values import FrozenMap, listed
+from sketches.errors import InvalidKeyError, InvalidValueError
+from sketches.values import FrozenMap, listed, named
 
 
 class Address(NamedTuple):
@@ -53,18 +53,18 @@ class Job:
     def __post_init__(self) -> None:
         counts = {
             name: whole(f"instances[{name!r}]", count, at_least=1)
-            for name, count in self.instances.items()
+            for name, count in named("instances", self.instances, object).items()
         }
+        for name in (MANAGER.operator, OUTSIDE.operator):
+            if name in counts:
+                raise InvalidValueError(
+                    f"an operator is called {name!r}, which is taken; rename it"
+                )
         edges = listed("edges", self.edges)
+        for edge in edges:
+            _check_edge(edge, counts)
         if len(set(edges)) < len(edges):
             raise InvalidValueError(f"edges={edges!r} name an edge twice; name each once")
-        for source, target in edges:
-            for name in (source, target):
-                if name not in counts:
-                    raise InvalidValueError(
-                        f"edge {(source, target)!r}: there is no operator {name!r}; "
-                        f"name one of {sorted(counts)!r}"
-                    )
         graph = {name: [source for source, target in edges if target == name] for name in counts}
         try:
             TopologicalSorter(graph).prepare()
@@ -101,6 +101,19 @@ class Job:
         return tuple(target for source, target in self.edges if source == operator)
 
 
+def _check_edge(edge: object, operators: Mapping[str, int]) -> None:
+    match edge:
+        case (str(), str()):
+            pass
+        case _:
+            raise InvalidValueError(f"{edge!r} is no edge; write ('source', 'target')")
+    for name in edge:
+        if name not in operators:
+            raise InvalidValueError(
+                f"edge {edge!r}: there is no operator {name!r}; name one of {sorted(operators)!r}"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class DataTuple:
     """One tuple of the stream.
@@ -115,6 +128,15 @@ class DataTuple:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", FrozenMap(self.keys))
+
+    def key(self, operator: str) -> Key:
+        """Return its key at an operator that keeps state."""
+        if operator not in self.keys:
+            raise InvalidKeyError(
+                f"tuple {self.number} has no key for {operator!r}, which keeps state by it; "
+                f"it has keys for {list(self.keys)!r}, give one for each such operator"
+            )
+        return self.keys[operator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +182,7 @@ class Configuration:
         """Return the instance of an operator that a tuple is to be sent to."""
         if operator not in self.owners:
             return Address(operator, data.number % job.instances[operator])
-        return Address(operator, self.owner(operator, data.keys[operator]))
+        return Address(operator, self.owner(operator, data.key(operator)))
 
 
 @dataclass(frozen=True, slots=True)

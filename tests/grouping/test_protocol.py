@@ -38,7 +38,7 @@ from grouping.protocol import (
 )
 from grouping.reconfiguration import reconfigure
 from grouping.routing_table import RoutingTable
-from sketches.errors import InvalidValueError
+from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.keys import as_keys
 
 
@@ -723,6 +723,15 @@ def test_what_cannot_come_if_all_keep_to_the_protocol_is_refused(address, messag
         told(fresh(address), *messages)
 
 
+def test_a_tuple_without_the_key_of_an_operator_is_refused():
+    data = DataTuple(5, {"other": 1})
+
+    with pytest.raises(InvalidKeyError, match=r"tuple 5 has no key for 'count'.*for \['other'\]"):
+        told(fresh(READ), (OUTSIDE, data))
+    with pytest.raises(InvalidKeyError, match="tuple 5 has no key for 'count'"):
+        told(fresh(COUNT_0), (READ, data))
+
+
 def test_a_lost_message_is_noticed():
     with pytest.raises(InvalidValueError, match=r"message 1 of .*, not 0; channels must be first"):
         fresh(COUNT_0).handle(Message(READ, COUNT_0, of_key(0), 1))
@@ -765,6 +774,8 @@ def test_the_manager_passes_over_answers_of_another_epoch(phase, body):
         ({"a": 0}, (), r"instances\['a'\]=0 is out of range"),
         ({"a": 1}, (("a", "b"),), r"there is no operator 'b'; name one of \['a'\]"),
         ({"a": 1, "b": 1}, (("a", "b"), ("a", "b")), "name an edge twice"),
+        ({"a": 1, "b": 1}, ("ab",), "'ab' is no edge; write"),
+        ({"(manager)": 1}, (), "which is taken; rename it"),
         ({"a": 1, "b": 1}, (("a", "b"), ("b", "a")), "feed each other, so each would wait"),
     ],
 )
