@@ -4,7 +4,7 @@ A stream is a sequence of weeks; a week is two columns of integer keys, one row 
 """
 
 import csv
-import datetime
+import datetime as dt
 import io
 import os
 import subprocess
@@ -184,7 +184,8 @@ def _by_week(rows: list[dict[str, str]]) -> Flights:
     days = np.array([_moment(row)[0].timetuple().tm_yday - 1 for row in known])
     aircraft, left = np.unique([row["tailnum"] for row in known], return_inverse=True)
     places, right = np.unique([row["dest"] for row in known], return_inverse=True)
-    week = np.minimum(days // _DAYS, days.max() // _DAYS - 1) if len(days) > 52 * _DAYS else days
+    last = max(1, (int(days.max()) + 1) // _DAYS) - 1  # a day left over belongs to the last week
+    week = np.minimum(days // _DAYS, last)
     flown = Week(left.astype(np.int64), right.astype(np.int64))
     return Flights(
         tuple(flown.part(np.flatnonzero(week == number)) for number in range(week.max() + 1)),
@@ -194,9 +195,9 @@ def _by_week(rows: list[dict[str, str]]) -> Flights:
     )
 
 
-def _moment(row: dict[str, str]) -> tuple[datetime.date, int, int]:
+def _moment(row: dict[str, str]) -> tuple[dt.date, int, int]:
     """Return when a flight was to leave."""
-    day = datetime.date(int(row["year"]), int(row["month"]), int(row["day"]))
+    day = dt.date(int(row["year"]), int(row["month"]), int(row["day"]))
     return day, int(row["hour"]), int(row["minute"])
 
 
