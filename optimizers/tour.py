@@ -7,10 +7,13 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
+from grouping.key_pairs import KeyPairs
+from grouping.routing_table import RoutingTable
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster
 from optimizers.errors import PlanConflictError
 from optimizers.fixed import Fixed
+from optimizers.locality import Locality
 from optimizers.optimizer import Optimizer
 from optimizers.placement import Deployment, default_groups
 from optimizers.plan import Note, Plan
@@ -39,20 +42,23 @@ class Stream:
 def tour(seed: int = 7, tuples: int = 1_000_000) -> Iterator[str]:
     """Yield the lines of the tour; the figures are measured as they are printed."""
     stream = make_stream(seed, tuples)
-    yield f"Penstock, a tour in three stops (seed {seed})"
+    yield f"Penstock, a tour in four stops (seed {seed})"
     yield ""
     yield "1. What is in the stream?"
     yield f"   {tuples:,} tuples of a place, a tag and a cost; some tags belong to some places."
     yield ""
     yield from _table(measure(stream))
     yield ""
-    yield "2. What should change?"
+    yield "2. Which instance should own which key?"
+    yield from _indented(_owners(stream))
+    yield ""
+    yield "3. What else should change?"
     yield from _indented(_decisions())
     yield ""
-    yield "3. What has to move for it?"
+    yield "4. What has to move for it?"
     yield from _indented(_moves())
     yield ""
-    yield "Next: docs/writing-a-strategy.md, and tests/benchmarks for the sketches' speed."
+    yield "Next: docs/locality.md, docs/writing-a-strategy.md, docs/results."
 
 
 def make_stream(seed: int, tuples: int) -> Stream:
@@ -139,6 +145,30 @@ def _measure_costs(stream: Stream) -> Finding:
     )
 
 
+def _owners(stream: Stream) -> Iterator[str]:
+    """Yield what `Locality` learns from the first half of the stream and is worth in the second."""
+    job, cluster = _job(), Cluster.uniform(4)
+    half = len(stream.tags) // 2
+    sketch = SpaceSaving(200_000)
+    sketch.update((stream.places[:half], stream.tags[:half]))
+    seen = Statistics(pairs={("by_place", "by_tag"): KeyPairs.of(sketch)})
+    decided = Locality().plan(job, cluster, seen, Plan())
+    yield from str(job).splitlines()
+    yield from (str(note) for note in decided.notes)
+    yield "of the second half of the stream, tuples that stay on their machine:"
+    for name, plan in (("by hash", Plan()), ("as planned", decided)):
+        empty = RoutingTable([], [], 4)
+        places, tags = (
+            plan.routing.get(operator, empty).router(4).route(half, keys[-half:])
+            for operator, keys in (("by_place", stream.places), ("by_tag", stream.tags))
+        )
+        fullest = max(
+            np.bincount(parts, minlength=4).max() / (half / 4) for parts in (places, tags)
+        )
+        local = float((places == tags).mean())
+        yield f"  {name}: {local:.0%}; the fullest instance has {fullest:.2f} times its share"
+
+
 @dataclass(frozen=True)
 class Calm(Optimizer):
     """Gives each operator enough instances to be busy for half of the time at most."""
@@ -170,7 +200,7 @@ class Calm(Optimizer):
 def _job() -> Topology:
     return (
         Topology.source("tweets", parallelism=2)
-        .then("by_place", key="place", parallelism=2, key_groups=64)
+        .then("by_place", key="place", parallelism=4, key_groups=64)
         .then("by_tag", key="tag", parallelism=4, key_groups=64)
     )
 
@@ -181,24 +211,23 @@ def _decisions() -> Iterator[str]:
     seen = Statistics(
         seconds=60.0,
         operators={
-            "by_place": OperatorStatistics(tuples=400_000, seconds=95.0),
+            "by_place": OperatorStatistics(tuples=400_000, seconds=195.0),
             "by_tag": OperatorStatistics(tuples=400_000, seconds=70.0),
         },
     )
     chain = Chain(Calm(), Fixed(Plan(batch={"tweets": 5_000})))
-    yield from str(job).splitlines()
     plan = chain.plan(job, cluster, seen, Plan())
     yield f"{chain.name} decide: {Plan(parallelism=plan.parallelism, batch=plan.batch)}"
     yield from (f"because {note}" for note in plan.notes)
     try:
-        _ = plan | Plan(parallelism={"by_place": 3})
+        _ = plan | Plan(parallelism={"by_place": 6})
     except PlanConflictError as error:
         yield "and if another one disagrees:"
         yield f"  {error}"
 
 
 def _moves() -> Iterator[str]:
-    """Yield what one group more on the first instance moves, and what going to 4 instances does."""
+    """Yield what one group more on the first instance moves, and what going to 7 instances does."""
     job, cluster = _job(), Cluster.uniform(4)
     operator = job.operator("by_place")
     load = np.linspace(0.001, 0.01, operator.key_groups)
@@ -206,9 +235,9 @@ def _moves() -> Iterator[str]:
     seen = Statistics(groups={"by_place": groups})
     homes = list(default_groups(operator))
     homes[-1] = 0
-    moved = Plan(placement={"by_place": Deployment(cluster.deal(2), tuple(homes))})
+    moved = Plan(placement={"by_place": Deployment(cluster.deal(4), tuple(homes))})
     yield from str(Plan().diff(moved, job, cluster, seen)).splitlines()
-    wider = Plan(parallelism={"by_place": 4})
+    wider = Plan(parallelism={"by_place": 7})
     yield from str(Plan().diff(wider, job, cluster, seen)).splitlines()
 
 
