@@ -350,7 +350,7 @@ class AnyRun(RuleBasedStateMachine):
     @rule(data=st.data())
     def wish(self, data):
         """Ask for other owners; the manager may be busy, or down."""
-        self.wished = data.draw(owners_of_all(self.job, self.keyed) | st.none())
+        self.wished = data.draw(owners_of_all(self.job, self.keyed))
         if MANAGER not in self.cluster.down:
             self.cluster.tell_manager(Begin())
 
