@@ -21,6 +21,7 @@ Numbers = NDArray[np.float64]
 Parts = NDArray[np.int32]
 
 _CELLS_AT_A_TIME = 1 << 22  # of the table of keys and parts, 32 MiB
+_MOST_DEALT = 1 << 12  # keys that are each dealt out; where so many are too heavy, few matter
 _ALMOST_ZERO = 1e-300
 _ROUNDING = 1e-9  # sums of the same loads in another order differ by less
 
@@ -74,15 +75,18 @@ def repair(graph: KeyGraph, parts: Parts, limits: Numbers) -> Parts:
             cannot take keys of the operator.
 
     Returns:
-        The new part of each key; parts are above their limit only where no key fits elsewhere,
-        and parts that cannot take keys have none.
+        The new part of each key; parts are above their limit only where none of their keys fits
+        elsewhere and dealing out the heavy keys anew does not help; parts that cannot take keys
+        have none.
     """
     parts = parts.copy()
     for operator in range(len(graph.names)):
         span = graph.span(operator)
-        while _relieve(graph, span, parts, limits[operator]):
-            pass  # each time, parts above their limit got less, and no other got above its
-        _clear(graph.loads[span], parts[span], limits[operator])
+        loads, most = graph.loads[span], limits[operator]
+        _relieve_all(graph, span, parts, most)
+        if _excess(loads, parts[span], most) > _ROUNDING * most.sum():
+            parts = _deal_anew(graph, span, parts, most)
+        _clear(loads, parts[span], most)
     return parts
 
 
@@ -194,6 +198,52 @@ def _relieve(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> boo
     order = order[within_room(there[order], loads[order], room)]
     here[order] = there[order]
     return len(order) > 0
+
+
+def _relieve_all(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> None:
+    while _relieve(graph, span, parts, limits):
+        pass  # each time, parts above their limit got less, and no other got above its
+
+
+def _excess(loads: Numbers, here: Parts, limits: Numbers) -> float:
+    """Return how much load is above the limits."""
+    return float(np.maximum(np.bincount(here, loads, len(limits)) - limits, 0.0).sum())
+
+
+def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> Parts:
+    """Deal out the keys of one operator that are too heavy to be moved one by one.
+
+    First each to the part it is paired with most that still has room, then, if that does not fit
+    either, to the part that is the least full with it. Whatever helps is taken.
+    """
+    loads, here = graph.loads[span], parts[span]
+    room = limits - np.bincount(here, loads, len(limits))
+    heavy = np.flatnonzero(loads > max(0.0, room.max()))
+    heavy = heavy[np.argsort(-loads[heavy], kind="stable")]
+    if len(heavy) > _MOST_DEALT:
+        return parts
+    bonds = np.concatenate([table for _, table in _bonds(graph, span, parts, len(limits))])[heavy]
+    best, least = parts, _excess(loads, here, limits)
+    for pull in (bonds, np.zeros_like(bonds)):
+        trial = parts.copy()
+        trial[span][heavy] = _dealt(loads[heavy], pull, limits)
+        _relieve_all(graph, span, trial, limits)
+        excess = _excess(loads, trial[span], limits)
+        if excess < least:
+            best, least = trial, excess
+    return best
+
+
+def _dealt(loads: Numbers, bonds: Numbers, limits: Numbers) -> list[int]:
+    """Deal out keys, the heaviest first: where it has most bonds and room, else the least full."""
+    held = np.zeros(len(limits))
+    chosen = []
+    for load, pull in zip(loads.tolist(), bonds, strict=True):
+        filled = (held + load) / np.maximum(limits, _ALMOST_ZERO)
+        wanted = np.where(filled <= 1, pull, 0.0)
+        chosen.append(int(wanted.argmax() if wanted.any() else filled.argmin()))
+        held[chosen[-1]] += load
+    return chosen
 
 
 def _clear(loads: Numbers, here: Parts, limits: Numbers) -> None:
