@@ -1,7 +1,7 @@
 """The experiments about locality-aware routing: each returns numbers, none prints or judges."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from epochs import (
@@ -245,6 +245,24 @@ def pipeline_seconds(
         },
         repeats=repeats,
     )
+
+
+def by_pairs_or_keys(week: Week, later: Week, *, edges: int, batch: int, seed: int) -> list[Epoch]:
+    """Route a later week twice: keys weighed by the pairs that are kept, and by all their tuples.
+
+    The heaviest pairs hold only part of each key's tuples, and not the same part of each.
+    """
+    graph = KeyGraph.of({("left", "right"): counted(week, edges)})
+    loads = np.empty(len(graph))
+    for operator, column in enumerate(week):
+        keys, counts = np.unique(column, return_counts=True)
+        # The codes of integer keys are the integers themselves.
+        kept = graph.columns[operator].codes.view(np.int64)
+        loads[graph.span(operator)] = counts[np.searchsorted(keys, kept)]
+    return [
+        routed(later, partition_keys(known, PARTS, seed=seed), Unknown.IN_BATCH, batch=batch)
+        for known in (graph, replace(graph, loads=loads))
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
