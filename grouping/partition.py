@@ -31,7 +31,7 @@ _LIGHTEST = 1 / 256  # of a share; what is lighter is never looked at by itself
 _ROUNDING = 1 + 1e-9  # limits that are met exactly must not be missed by a sum's last digit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Partition:
     """Which part owns which key, of one or more operators in order.
 
