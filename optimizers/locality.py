@@ -22,6 +22,7 @@ from sketches import checks
 # Of what is learned in the first epoch nobody knows how long it lasts; this is once over again.
 _UNKNOWN_LASTING = 0.5
 _MOST_LASTING = 0.95
+_SURE = 2.0  # standard deviations, below which what seems to have lasted is put down to luck
 
 Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
 
@@ -180,11 +181,11 @@ class Locality(Optimizer):
         if not earlier or not any(pairs.total for pairs in earlier.values()):
             return _UNKNOWN_LASTING
         tables = standing.tables if standing.decided else self._divide(standing, earlier)
-        chance = standing.chance
-        then = standing.locality(tables, earlier) - chance
-        return float(
-            np.clip((standing.locality(tables, seen) - chance) / max(then, 0.01), 0, _MOST_LASTING)
-        )
+        now = standing.locality(tables, seen) - standing.chance
+        then = standing.locality(tables, earlier) - standing.chance
+        if now < _SURE * standing.luck(seen):
+            return 0.0
+        return float(np.clip(now / max(then, 0.01), 0.0, _MOST_LASTING))
 
     def _note(self, standing: Standing, text: str, figures: dict[str, float]) -> Note:
         return Note(self.name, " and ".join(standing.names), text, tuple(figures.items()))

@@ -1,9 +1,10 @@
 """Who owns which key now, and on which machine: what a new routing starts from."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +118,21 @@ class Standing:
         shares /= shares.sum(axis=1, keepdims=True)
         places = {name: place for place, name in enumerate(self.names)}
         return float(np.mean([shares[places[a]] @ shares[places[b]] for a, b in self.hops]))
+
+    def luck(self, hops: Hops) -> float:
+        """Return how far from `chance` keys that are routed at random may come.
+
+        That is one standard deviation at most, with each key's place chosen by itself: few heavy
+        keys can be lucky, many light ones cannot.
+        """
+        total = sum(pairs.total for pairs in hops.values())
+        concentration = 0.0
+        for pairs in hops.values():
+            for keys in (pairs.left, pairs.right):
+                _, number = np.unique(as_keys(keys).codes, return_inverse=True)
+                loads: Any = np.bincount(number, pairs.counts)
+                concentration += float(np.square(loads / total).sum())
+        return math.sqrt(self.chance * (1 - self.chance) * concentration)
 
     def capacities(self, names: tuple[str, ...]) -> Numbers:
         """Return what each node can take of each operator, of shape (operators, nodes).

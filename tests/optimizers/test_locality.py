@@ -1,0 +1,516 @@
+"""Locality: it routes what is correlated and lasts, and leaves the rest alone."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from grouping.groupings import Fields, PartialKey
+from grouping.key_graph import KeyGraph
+from grouping.key_pairs import KeyPairs
+from grouping.partition import partition_as_published
+from grouping.routing_table import RoutingTable
+from optimizers import (
+    Chain,
+    Cluster,
+    Deployment,
+    EdgeStatistics,
+    Fixed,
+    InvalidValueError,
+    Node,
+    Operator,
+    OperatorStatistics,
+    Plan,
+    Probe,
+    Statistics,
+    Topology,
+)
+from optimizers.locality import Locality
+from optimizers.standing import Standing
+from optimizers.testing import OptimizerContract, World, example_statistics, example_worlds
+
+NODES = 4
+HOP = ("a", "b")
+IMBALANCE = 1.03
+
+
+class TestLocality(OptimizerContract):
+    optimizer = Locality()
+
+
+class TestLocalityThatAlwaysProposes(OptimizerContract):
+    optimizer = Locality(worth=0)
+
+
+class TestLocalityAsPublished(OptimizerContract):
+    optimizer = Locality.published()
+
+
+class TestLocalityOffline(OptimizerContract):
+    optimizer = Locality(offline=True, worth=0)
+
+
+class TestLocalityInAChain(OptimizerContract):
+    optimizer = Chain(Fixed(Plan(batch={})), Locality(worth=0))
+
+
+class TestLocalityOfWorldsWithPartialKeys(OptimizerContract):
+    optimizer = Locality(worth=0)
+
+    def worlds(self):
+        split = Operator("b", "l", partial=True, parallelism=3)
+        topology = job(b=None).then(split, grouping=PartialKey()).then("c", key="m", parallelism=2)
+        return [World(topology, Cluster.uniform(2), example_statistics(topology))]
+
+
+def job(a=NODES, b=NODES):
+    topology = Topology.source("in").then("a", key="k", parallelism=a)
+    return topology if b is None else topology.then("b", key="l", parallelism=b)
+
+
+def correlated(epoch, *, tuples=20_000, groups=16, seed=0, inside=0.9):
+    """Pairs of one epoch; 200 and 400 keys in groups that the seed chooses."""
+    belongs = np.random.default_rng(seed).integers(0, groups, 400)
+    random = np.random.default_rng([epoch, 1])
+    left = random.integers(0, 200, tuples)
+    right = random.integers(0, 400, tuples)
+    for group in range(groups):
+        rows = np.flatnonzero((left % groups == group) & (random.random(tuples) < inside))
+        right[rows] = random.choice(np.flatnonzero(belongs == group), len(rows))
+    return counted(left, right)
+
+
+def random_pairs(epoch, tuples=20_000):
+    random = np.random.default_rng([epoch, 2])
+    return counted(random.integers(0, 200, tuples), random.integers(0, 400, tuples))
+
+
+def counted(left, right):
+    codes, counts = np.unique(left * 1000 + right, return_counts=True)
+    return KeyPairs(codes // 1000, codes % 1000, counts)
+
+
+def run(optimizer, epochs, *, topology=None, cluster=None, hop=HOP):
+    """Let the optimizer decide at the end of each epoch; return its decisions, and the plan."""
+    topology = job() if topology is None else topology
+    cluster = Cluster.uniform(NODES) if cluster is None else cluster
+    current, history, decisions = Plan(), None, []
+    for epoch, pairs in enumerate(epochs):
+        known = {} if history is None else {hop: history}
+        seen = Statistics(epoch=epoch, pairs={hop: pairs}, history=known)
+        decisions.append(optimizer.plan(topology.under(current), cluster, seen, current))
+        decisions[-1].check(topology, cluster)
+        current = current.amended(decisions[-1])
+        history = (pairs if history is None else history.together(pairs)).faded(optimizer.memory)
+    return decisions, current
+
+
+def ask(optimizer, pairs, *, topology=None, cluster=None, current=None, history=None, **seen):
+    topology = job() if topology is None else topology
+    cluster = Cluster.uniform(NODES) if cluster is None else cluster
+    current = Plan() if current is None else current
+    pairs = pairs if isinstance(pairs, dict) else {HOP: pairs}
+    statistics = Statistics(pairs=pairs, history=history or {}, **seen)
+    return optimizer.plan(topology.under(current), cluster, statistics, current)
+
+
+def locality(plan, pairs, *, topology=None, cluster=None, hop=HOP):
+    topology = job() if topology is None else topology
+    cluster = Cluster.uniform(NODES) if cluster is None else cluster
+    standing = Standing(topology.under(plan), cluster, plan, (hop,))
+    return standing.locality(standing.tables, {hop: pairs})
+
+
+def figures(plan):
+    (note,) = plan.notes
+    return dict(note.figures)
+
+
+# The gate.
+
+
+def test_pairs_without_correlation_are_left_alone_with_a_note():
+    decisions, plan = run(Locality(), [random_pairs(epoch) for epoch in range(4)])
+
+    assert [False] * 4 == [bool(decision) for decision in decisions]
+    assert not plan.routing
+    for decision in decisions:
+        (note,) = decision.notes
+        assert ("Locality", "a and b") == (note.by, note.about)
+        assert "not worth what would have to move" == note.text
+
+
+def test_correlation_that_is_new_every_epoch_is_left_alone_once_that_is_known():
+    epochs = [correlated(epoch, seed=epoch) for epoch in range(7)]
+
+    decisions, _ = run(Locality(), epochs)
+
+    assert not any(decisions[2:])
+    assert figures(decisions[-1])["lasting"] < 0.3
+
+
+def test_stable_correlation_is_routed_at_once_and_then_left_as_it_is():
+    epochs = [correlated(epoch) for epoch in range(6)]
+
+    decisions, plan = run(Locality(), epochs)
+
+    assert any(decisions[:2])
+    assert locality(plan, correlated(99)) >= 0.85
+    first = next(place for place, decision in enumerate(decisions) if decision)
+    settled = run(Locality(), epochs[: first + 1])[1]
+    for name in HOP:
+        old, new = settled.routing[name], plan.routing[name]
+        loads = np.bincount(epochs[0].left if name == "a" else epochs[0].right, epochs[0].counts)
+        moved = old.assign(np.arange(len(loads))) != new.assign(np.arange(len(loads)))
+        assert loads[moved].sum() <= 0.1 * loads.sum()
+
+
+def test_a_gate_of_nothing_always_proposes_and_a_gate_too_high_never():
+    assert all(run(Locality(worth=0), [random_pairs(epoch) for epoch in range(3)])[0])
+    assert not any(run(Locality(worth=1e9), [correlated(epoch) for epoch in range(3)])[0])
+
+
+def test_the_decision_and_its_figures_are_in_the_note():
+    decision = ask(Locality(), correlated(0))
+
+    (note,) = decision.notes
+    found = dict(note.figures)
+    assert "worth what has to move" == note.text
+    # In groups nine times in ten, and by chance on one of four nodes otherwise.
+    assert found["local now"] == pytest.approx(0.9, abs=0.05)
+    assert found["local then"] == pytest.approx(1 / NODES, abs=0.1)
+    assert 0.5 == found["lasting"]
+    gained = (found["local now"] - found["local then"]) * 20_000
+    assert gained == pytest.approx(found["gained"])
+    by_hash = RoutingTable([], [], NODES)
+    moved = sum((t.parts != by_hash.assign(t.keys)).sum() for t in decision.routing.values())
+    assert moved == found["moved"]
+
+
+def test_the_gain_is_judged_by_pairs_that_nothing_was_learned_from():
+    """Every pair once: whatever locality METIS finds in them, other tuples do not have it."""
+    random = np.random.default_rng(0)
+    pairs = KeyPairs(random.integers(0, 3000, 6000), random.integers(0, 3000, 6000), np.ones(6000))
+
+    decision = ask(Locality(), pairs)
+
+    graph = KeyGraph.of({HOP: pairs})
+    assert partition_as_published(graph, NODES).locality > 0.6
+    assert figures(decision)["local now"] == pytest.approx(1 / NODES, abs=0.05)
+    assert not decision
+
+
+def test_bytes_are_compared_where_sizes_are_known():
+    sizes = {name: OperatorStatistics(state_bytes=1e5) for name in HOP}
+    edges = {("in", "a"): EdgeStatistics(10, 1000), ("a", "b"): EdgeStatistics(10, 1000)}
+
+    sized = ask(Locality(), correlated(0), operators=sizes, edges=edges)
+    plain = figures(ask(Locality(), correlated(0)))
+
+    found = figures(sized)
+    assert found["gained"] == pytest.approx(plain["gained"] * 100)
+    keys = {"a": 200, "b": 400}
+    by_hash = RoutingTable([], [], NODES)
+    expected = sum(
+        (table.parts != by_hash.assign(table.keys)).sum() * 1e5 / keys[name]
+        for name, table in sized.routing.items()
+    )
+    assert found["moved"] == pytest.approx(expected)
+
+
+def test_large_states_stay_where_they_are():
+    sizes = {name: OperatorStatistics(state_bytes=1e15) for name in HOP}
+    edges = {HOP: EdgeStatistics(10, 1000)}
+
+    decision = ask(Locality(), correlated(0), operators=sizes, edges=edges)
+
+    assert not decision
+    assert figures(decision)["moved"] > figures(decision)["gained"] > 0
+
+
+def test_what_held_wholly_is_not_taken_to_last_for_ever():
+    pairs = correlated(0)
+
+    decision = ask(Locality(worth=1e9), pairs, history={HOP: pairs})
+
+    assert 0.95 == figures(decision)["lasting"]
+
+
+# Shapes of jobs.
+
+
+def shapes():
+    """Jobs with their hops: a fork, a join, three in a row, and stateless operators between."""
+    start = Topology.source("in")
+    chain = start.then("a", key="k", parallelism=3).then("b", key="l", parallelism=3)
+    yield "chain", chain.then("c", key="m", parallelism=3)
+    yield "fork", chain.then("c", key="m", after="a", parallelism=3)
+    yield (
+        "join",
+        (
+            start.then("a", key="k", parallelism=3)
+            .then("b", key="l", after="in", parallelism=3)
+            .then("c", key="m", after=("a", "b"), parallelism=3)
+        ),
+    )
+    between = start.then("a", key="k", parallelism=3).then("wash", parallelism=2)
+    yield "between", between.then("b", key="l", parallelism=3).then("c", key="m", parallelism=3)
+
+
+@pytest.mark.parametrize(("name", "topology"), list(shapes()))
+@pytest.mark.parametrize("optimizer", [Locality(), Locality.published()], ids=["ours", "published"])
+def test_operators_of_any_shape_of_job_are_routed_together(name, topology, optimizer):
+    keys = np.arange(90)  # the hash sends equal keys of two operators to one place anyway
+    sides = {"a": keys, "b": keys * 7 + 100, "c": keys * 11 + 5000}
+    pairs = {(a, b): KeyPairs(sides[a], sides[b], keys + 50) for a, b in topology.keyed_hops}
+
+    plan = ask(optimizer, pairs, topology=topology, cluster=Cluster.uniform(3))
+
+    assert {"a", "b", "c"} == set(plan.routing)
+    for hop, seen in pairs.items():
+        assert (
+            locality(plan, seen, topology=topology, cluster=Cluster.uniform(3), hop=hop) >= 0.9
+        ), (name, hop)
+
+
+def test_operators_that_were_not_seen_are_left_alone():
+    topology = job().then("c", key="m", parallelism=2)
+
+    plan = ask(Locality(), correlated(0), topology=topology)
+
+    assert set(HOP) == set(plan.routing)
+
+
+def test_keys_that_are_split_and_keys_of_sources_are_left_alone():
+    split = Topology.source("in").then("a", key="k", parallelism=2)
+    split = split.then(Operator("b", "l", partial=True, parallelism=2), grouping=PartialKey())
+    keyed = Topology.source("a", key="k", parallelism=2).then("b", key="l", parallelism=2)
+
+    for topology in (split, keyed):
+        assert Plan() == ask(Locality(worth=0), correlated(0), topology=topology)
+
+
+def test_several_instances_on_a_node_share_its_keys():
+    topology, cluster = job(8, 12), Cluster.uniform(4)
+
+    plan = ask(Locality(), correlated(0), topology=topology, cluster=cluster)
+
+    assert locality(plan, correlated(99), topology=topology, cluster=cluster) >= 0.85
+    pairs = correlated(0)
+    for name, side in (("a", pairs.left), ("b", pairs.right)):
+        held = np.bincount(plan.routing[name].assign(side), pairs.counts)
+        assert len(held) == topology.operator(name).parallelism
+        # Within a node, to the heaviest key; among nodes, to the imbalance.
+        heaviest = np.bincount(side, pairs.counts).max()
+        assert held.max() <= IMBALANCE * held.mean() + heaviest
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_operators_may_have_different_numbers_of_instances(published):
+    optimizer = Locality.published() if published else Locality(worth=0)
+
+    plan = ask(optimizer, correlated(0), topology=job(4, 2))
+
+    assert {"a": 4, "b": 2} == {name: table.instances for name, table in plan.routing.items()}
+    assert {0, 1} == set(plan.routing["b"].parts.tolist())
+
+
+def test_nodes_get_what_they_can_take():
+    cluster = Cluster(
+        tuple(Node(f"n{place}", capacity) for place, capacity in enumerate((4, 2, 1, 1)))
+    )
+    pairs = correlated(0)
+
+    plan = ask(Locality(), pairs, cluster=cluster)
+
+    for name, side in (("a", pairs.left), ("b", pairs.right)):
+        held = np.bincount(plan.routing[name].assign(side), pairs.counts, NODES)
+        assert (held <= IMBALANCE * 20_000 * np.array([4, 2, 1, 1]) / 8 * (1 + 1e-8)).all()
+
+
+def test_what_cannot_be_on_a_node_is_kept_in_its_rack():
+    cluster = Cluster.uniform(NODES, racks=2)
+    pairs = correlated(0, groups=2, inside=1.0)  # each group fills two nodes
+
+    plan = ask(Locality(), pairs, cluster=cluster)
+
+    here = plan.routing["a"].assign(pairs.left) % 2
+    there = plan.routing["b"].assign(pairs.right) % 2
+    assert pairs.counts[here == there].sum() >= 0.95 * pairs.total
+
+
+def test_nodes_that_drain_get_no_keys():
+    topology = job()
+    nodes = tuple(node.name for node in Cluster.uniform(NODES).nodes)
+    groups = (0,) * topology.operator("a").key_groups
+    there = Plan(placement={name: Deployment(nodes, groups) for name in HOP})
+    _, settled = run(Locality(), [correlated(0)])
+    cluster = Cluster(Cluster.uniform(NODES).nodes, draining=("node-2",))
+
+    plan = ask(Locality(worth=0), correlated(1), cluster=cluster, current=settled.amended(there))
+
+    assert all({0, 1, 3} == set(table.parts.tolist()) for table in plan.routing.values())
+
+
+def test_on_a_single_node_there_is_nothing_to_gain():
+    decision = ask(Locality(), correlated(0), cluster=Cluster.uniform(1))
+
+    assert not decision
+    assert 0.0 == figures(decision)["gained"]
+
+
+# What was before.
+
+
+def test_offline_decides_once():
+    decisions, plan = run(Locality(offline=True, worth=0), [correlated(e) for e in range(3)])
+
+    assert [True, False, False] == [bool(decision) for decision in decisions]
+    assert [0, 0] == [len(decision.notes) for decision in decisions[1:]]
+    assert plan.routing == decisions[0].routing
+
+
+def few(pairs, most):
+    some = pairs.left < most
+    return KeyPairs(pairs.left[some], pairs.right[some], pairs.counts[some])
+
+
+def test_keys_that_were_not_seen_again_stay_with_their_owner():
+    _, settled = run(Locality(), [correlated(0)])
+
+    plan = ask(Locality(worth=0), few(correlated(1), 50), current=settled)
+
+    absent = np.arange(50, 200)
+    old, new = settled.routing["a"], plan.routing["a"]
+    assert old.assign(absent).tolist() == new.assign(absent).tolist()
+    assert set(range(200)) == set(new.keys.tolist())
+
+
+def test_as_published_keys_that_were_not_seen_again_go_by_hash():
+    _, settled = run(Locality.published(), [correlated(0)])
+
+    plan = ask(Locality.published(), few(correlated(1), 50), current=settled)
+
+    assert set(range(50)) == set(plan.routing["a"].keys.tolist())
+
+
+def test_published_is_the_partition_of_the_last_epoch_whatever_was_before():
+    pairs = correlated(0)
+
+    plan = ask(Locality.published(seed=5), pairs, history={HOP: correlated(1, seed=3)})
+
+    expected = partition_as_published(KeyGraph.of({HOP: pairs}), NODES, seed=5)
+    assert dict(zip(HOP, expected.tables, strict=True)) == plan.routing
+    assert 0.0 == Locality.published().memory
+    assert Locality.published(offline=True).offline
+
+
+def test_history_counts_unless_nothing_is_remembered():
+    """An epoch of few tuples that say little is divided by what was seen before."""
+    faint, before = random_pairs(0, tuples=300), correlated(0)
+
+    learned = ask(Locality(worth=0), faint, history={HOP: before})
+    blank = ask(Locality(worth=0, memory=0), faint, history={HOP: before})
+
+    assert locality(learned, before) >= 0.85
+    assert locality(blank, before) < 0.5
+
+
+def test_after_a_change_of_parallelism_keys_are_divided_anew():
+    _, settled = run(Locality(), [correlated(0)])
+    chain = Chain(Fixed(Plan(parallelism={"a": 8, "b": 8})), Locality())
+
+    plan = ask(chain, correlated(1), cluster=Cluster.uniform(8), current=settled)
+
+    assert {8} == {table.instances for table in plan.routing.values()}
+    assert locality(plan, correlated(99), topology=job(8, 8), cluster=Cluster.uniform(8)) >= 0.8
+
+
+def test_later_steps_of_a_chain_see_the_routing():
+    chain = Chain(Locality(), Fixed(Plan(batch={"in": 500})))
+
+    plan = ask(chain, correlated(0))
+
+    assert {"in": 500} == plan.batch
+    assert set(HOP) == set(plan.routing)
+    assert 0.85 == chain.memory
+
+
+def test_declared_fields_are_routed_as_the_default_is():
+    declared = Topology.source("in").then("a", key="k", parallelism=4, grouping=Fields())
+    declared = declared.then("b", key="l", parallelism=4, grouping=Fields())
+
+    assert ask(Locality(), correlated(0)) == ask(Locality(), correlated(0), topology=declared)
+
+
+def test_text_keys_are_routed_as_well():
+    pairs = correlated(0)
+    named = KeyPairs([f"p{k}" for k in pairs.left], [b"t%d" % k for k in pairs.right], pairs.counts)
+
+    plan = ask(Locality(), named)
+
+    assert locality(plan, named) >= 0.85
+
+
+# The contract.
+
+
+def test_it_observes_pairs_and_sizes_and_remembers():
+    assert frozenset({Probe.PAIRS, Probe.OPERATORS}) == Locality().observes
+    assert 0.85 == Locality().memory
+    assert "Locality" == Locality().name
+
+
+def test_without_pairs_nothing_is_decided():
+    for pairs in ({}, {HOP: KeyPairs([], [], [])}, {HOP: KeyPairs([1], [2], [0])}):
+        assert Plan() == ask(Locality(worth=0), pairs)
+
+
+def test_pairs_that_were_counted_zero_do_not_matter():
+    pairs = correlated(0)
+    more = KeyPairs([*pairs.left, 999], [*pairs.right, 999], [*pairs.counts, 0])
+
+    assert ask(Locality(), pairs).routing == ask(Locality(), more).routing
+
+
+def test_another_process_answers_alike():
+    world = World(job(), Cluster.uniform(NODES), Statistics(pairs={HOP: correlated(0)}))
+    script = (
+        "import pickle, sys; world, optimizer = pickle.load(sys.stdin.buffer);"
+        "sys.stdout.buffer.write(pickle.dumps(world.ask(optimizer)))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        input=pickle.dumps((world, Locality())),
+        capture_output=True,
+        check=True,
+    )
+
+    plan = world.ask(Locality())
+    assert plan
+    assert plan == pickle.loads(answer.stdout)  # noqa: S301  # our own words
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"imbalance": 0.9}, "imbalance=0.9 would leave load without an instance"),
+        ({"imbalance": float("inf")}, "imbalance=inf is not finite"),
+        ({"memory": 1.5}, "memory=1.5 is out of range"),
+        ({"memory": "long"}, "memory='long' is not a number"),
+        ({"inertia": -1}, "inertia=-1 is out of range"),
+        ({"worth": -0.1}, "worth=-0.1 is out of range"),
+        ({"tries": 0}, "tries=0 is out of range"),
+        ({"tries": 1.0}, "tries=1.0 is not a whole number"),
+        ({"seed": -1}, "seed=-1 is out of range"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, words):
+    with pytest.raises(InvalidValueError, match=words):
+        Locality(**settings)
+
+
+def test_the_worlds_of_the_contract_are_worlds_it_decides_in():
+    assert any(world.ask(Locality(worth=0)) for world in example_worlds())
