@@ -110,17 +110,17 @@ def test_no_part_gets_unknown_keys_above_its_limit_while_another_has_room(drawn,
     after = first_touch(pairs_of(rows), tables, loads, imbalance=imbalance, shares=shares)
 
     for side in (0, 1):
-        held, lightest = loads[side].copy(), [np.inf] * number
+        held, heaviest = loads[side].copy(), [0] * number
         for key, amount in amounts(rows, side).items():
             part = owner(after[side], key)
             held[part] += amount
-            if not knows(tables[side], key) and amount:
-                lightest[part] = min(lightest[part], amount)
+            if not knows(tables[side], key):
+                heaviest[part] = max(heaviest[part], amount)
         for part in range(number):
-            if held[part] > limits[side, part] * (1 + 1e-9) and lightest[part] < np.inf:
-                # It was forced: nowhere is room for the least of them.
+            if held[part] > limits[side, part] * (1 + 1e-9) and heaviest[part]:
+                # It was forced: one of them fitted nowhere.
                 room = np.delete(limits[side] - held, part)
-                assert lightest[part] > max(room, default=0) - 1e-9 * total[side]
+                assert heaviest[part] > max(room, default=0) - 1e-9 * total[side]
 
 
 def test_a_key_whose_best_part_is_full_goes_to_its_second_best():
