@@ -222,7 +222,10 @@ def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> P
     heavy = heavy[np.argsort(-loads[heavy], kind="stable")]
     if len(heavy) > _MOST_DEALT:
         return parts
-    bonds = np.concatenate([table for _, table in _bonds(graph, span, parts, len(limits))])[heavy]
+    bonds = np.zeros((len(heavy), len(limits)))
+    for rows, table in _bonds(graph, span, parts, len(limits)):
+        some = np.flatnonzero((heavy >= rows.start) & (heavy < rows.stop))
+        bonds[some] = table[heavy[some] - rows.start]
     best, least = parts, _excess(loads, here, limits)
     for pull in (bonds, np.zeros_like(bonds)):
         trial = parts.copy()
