@@ -206,6 +206,13 @@ def test_repair_leaves_alone_what_keeps_its_limits(drawn):
     assert parts.tolist() == repair(graph, parts, limits).tolist()
 
 
+def test_a_part_that_can_take_no_keys_is_left_even_for_one_that_is_full():
+    graph = KeyGraph.of({("a", "b"): KeyPairs([1, 2], [3, 3], [10, 5])})
+    limits = np.array([[10.0, 0], [15, 15]])
+
+    assert [0, 0, 0] == repair(graph, np.array([0, 1, 0], dtype=np.int32), limits).tolist()
+
+
 def excess(graph, parts, limits):
     """How much load is above the limits, of all operators together."""
     return float(np.maximum(held(graph, parts, limits.shape[1]) - limits, 0).sum())
