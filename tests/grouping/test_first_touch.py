@@ -158,9 +158,11 @@ def test_a_part_without_a_share_gets_no_unknown_key():
     pairs = KeyPairs(["a"] * 50, words, np.ones(50))
     loads = np.array([[0, 0, 0], [400.0, 400, 0]])
 
+    # Also where nobody else has room: of half of what there is, all have too much already.
     for shares in ([1, 1, 0], [[1, 1, 1], [1, 1, 0]]):
-        _, second = first_touch(pairs, tables, loads, imbalance=1.0, shares=shares)
-        assert 2 not in second.assign(words)
+        for imbalance in (1.0, 0.5):
+            _, second = first_touch(pairs, tables, loads, imbalance=imbalance, shares=shares)
+            assert 2 not in second.assign(words)
 
 
 def test_each_operator_may_have_shares_of_its_own():

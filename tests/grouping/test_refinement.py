@@ -206,6 +206,18 @@ def test_repair_leaves_alone_what_keeps_its_limits(drawn):
     assert parts.tolist() == repair(graph, parts, limits).tolist()
 
 
+def test_heavy_keys_are_dealt_to_the_least_full_where_their_bonds_do_not_fit():
+    """Of loads 4 3 3 2 2 2 in parts of 8, the last does not fit where all follow their bonds."""
+    pairs = KeyPairs(range(6), ["x", "x", "y", "y", "y", "y"], [4, 3, 3, 2, 2, 2])
+    graph = KeyGraph.of({("a", "b"): pairs})
+    there = graph.columns[1].objects() == "y"
+    limits = np.array([[8.0, 8.0], [99, 99]])
+
+    found = repair(graph, np.append(np.zeros(6), there).astype(np.int32), limits)
+
+    assert [8, 8] == held(graph, found, 2)[0]
+
+
 def test_a_part_that_can_take_no_keys_is_left_even_for_one_that_is_full():
     graph = KeyGraph.of({("a", "b"): KeyPairs([1, 2], [3, 3], [10, 5])})
     limits = np.array([[10.0, 0], [15, 15]])
