@@ -141,7 +141,11 @@ def _touched(part: Week, tables: Tables, loads: Floats, allowed: float) -> tuple
 
 
 class Deployment:
-    """A job under one optimizer, with the plan in force and the history it is told of."""
+    """A job under one optimizer, with the plan in force and the history it is told of.
+
+    A forgetful one drops the keys that were not reported in a week from its tables, so that they
+    are unknown when they come again.
+    """
 
     def __init__(
         self,
@@ -151,6 +155,7 @@ class Deployment:
         unknown: Unknown = Unknown.BY_HASH,
         batch: int = BATCH,
         edges: int = EDGES,
+        forgetful: bool = False,
     ) -> None:
         self.optimizer = optimizer
         self.unknown = unknown
@@ -158,6 +163,7 @@ class Deployment:
         self.epochs: list[Epoch] = []
         self.plan = Plan()
         self._edges = edges
+        self._forgetful = forgetful
         self._history: KeyPairs | None = None
         self._cluster = Cluster.uniform(instances)
         self._job = (
@@ -188,7 +194,7 @@ class Deployment:
         unknown = self.unknown if len(tables[0]) else Unknown.BY_HASH
         tables, epoch = run_batches(week, tables, unknown=unknown, batch=self.batch)
         if unknown is not Unknown.BY_HASH:
-            self.plan = self.plan.amended(Plan(routing=dict(zip(_OPERATORS, tables, strict=True))))
+            self._put_in_force(tables)
         start = time.process_time()
         decision = self.optimizer.plan(
             self._job.under(self.plan), self._cluster, self._statistics(pairs), self.plan
@@ -196,6 +202,8 @@ class Deployment:
         planning = time.process_time() - start
         self.plan = self.plan.amended(decision)
         moved, keys = _moved(week, tables, self.tables)
+        if self._forgetful:
+            self._put_in_force(_only(self.tables, pairs))
         self._remember(pairs)
         epoch = Epoch(
             locality=epoch.locality,
@@ -209,6 +217,9 @@ class Deployment:
         )
         self.epochs.append(epoch)
         return epoch
+
+    def _put_in_force(self, tables: Tables) -> None:
+        self.plan = self.plan.amended(Plan(routing=dict(zip(_OPERATORS, tables, strict=True))))
 
     def _statistics(self, pairs: KeyPairs) -> Statistics:
         history = {} if self._history is None else {_HOP: self._history}
@@ -237,6 +248,16 @@ def _moved(week: Week, before: Tables, after: Tables) -> tuple[float, float]:
         keys += int(changed.sum())
         distinct += len(known)
     return load / (2 * len(week)), keys / distinct
+
+
+def _only(tables: Tables, pairs: KeyPairs) -> Tables:
+    """Return the tables without the keys that are in none of the pairs."""
+    first, second = (
+        RoutingTable(table.keys[seen], table.parts[seen], table.instances)
+        for table, column in zip(tables, (pairs.left, pairs.right), strict=True)
+        for seen in [np.isin(table.keys, column)]
+    )
+    return first, second
 
 
 def _decoded(codes: NDArray[np.int64], counts: Floats) -> KeyPairs:

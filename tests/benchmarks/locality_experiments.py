@@ -14,6 +14,7 @@ from epochs import (
     counted,
     every_pair,
     first_pairs,
+    locality,
     run_batches,
 )
 from harness import interleaved
@@ -24,6 +25,7 @@ from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.matching import best_matching
 from grouping.partition import Partition, partition_as_published, partition_keys
+from grouping.routing_table import RoutingTable
 from optimizers import Locality, Optimizer, Plan
 from optimizers.fixed import Fixed
 
@@ -38,6 +40,10 @@ OURS = "ours"
 AFTER_BATCH = "ours, placed after the batch"
 ALL_FOR_LOCALITY = "ours, all for locality"
 ORACLE = "oracle: knows the week"
+SCRATCH = "from scratch"
+RENAMED = "from scratch, parts renamed to resemble the old"
+INCREMENTAL = "ours, from what there is (inertia 0.02, the default)"
+INERT = "ours, from what there is (inertia 0.1)"
 
 # What is compared, by name: the optimizer, and what becomes of unknown keys.
 CONTENDERS: Mapping[str, tuple[Callable[[int], Optimizer], Unknown]] = {
@@ -109,6 +115,58 @@ def over_weeks(
             partition = partition_keys(every_pair(week), parts, tries=2, seed=seed)
             story.epochs[ORACLE].append(routed(week, partition, Unknown.BY_HASH))
     return story
+
+
+def forgetting(drift: Drift, weeks: int, *, batch: int, edges: int) -> dict[str, list[Epoch]]:
+    """Run ours with tables that keep all keys and with such that forget those not reported."""
+    variants = {
+        "all keys, memory 0.85": (Locality(), False),
+        "all keys, memory 0": (Locality(memory=0.0), False),
+        "the keys reported, memory 0.85": (Locality(), True),
+        "the keys reported, memory 0": (Locality(memory=0.0), True),
+    }
+    jobs = {
+        name: Deployment(
+            optimizer, unknown=Unknown.IN_BATCH, batch=batch, edges=edges, forgetful=forgetful
+        )
+        for name, (optimizer, forgetful) in variants.items()
+    }
+    for week in drift.weeks(weeks):
+        pairs = counted(week, edges)
+        for job in jobs.values():
+            job.run(week, pairs)
+    return {name: job.epochs for name, job in jobs.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """The locality of the published method, where the paper reports it of Twitter.
+
+    Attributes:
+        hash: without tables.
+        kept: of the pairs that the tables were made from.
+        same: of the week from which these pairs were taken.
+        following: of the week after.
+    """
+
+    hash: float
+    kept: float
+    same: float
+    following: float
+
+
+def reproduction(drift: Drift, *, edges: int, seed: int) -> Reproduction:
+    """Divide the keys of a week as published, and route that week and the next one."""
+    week, following = drift.weeks(2)
+    partition = partition_as_published(counted(week, edges), PARTS, seed=seed)
+    nobody = RoutingTable([], [], PARTS)
+    first, second = partition.tables
+    return Reproduction(
+        hash=locality((nobody, nobody), following),
+        kept=partition.locality,
+        same=locality((first, second), week),
+        following=locality((first, second), following),
+    )
 
 
 def routed(week: Week, partition: Partition, unknown: Unknown, *, batch: int = BATCH) -> Epoch:
@@ -185,13 +243,12 @@ class Moves:
     """What a second division of keys moves, and what it achieves on the pairs it was made from.
 
     Attributes:
-        moved: the share of the key weight with a new owner: by the incremental division, by METIS
-            from scratch, and by that after its parts were renamed like the old ones they resemble.
-        local: the locality that the incremental division and METIS from scratch expect.
+        moved: the share of the key weight with a new owner, by kind of division.
+        local: the locality expected, by kind of division.
     """
 
-    moved: tuple[float, float, float]
-    local: tuple[float, float]
+    moved: dict[str, float]
+    local: dict[str, float]
 
 
 def second_division(
@@ -200,22 +257,22 @@ def second_division(
     """Divide the keys of one week, then those of the next, incrementally and from scratch."""
     graph = KeyGraph.of({("left", "right"): after})
     old = partition_keys(before, parts, seed=seed)
-    incremental = partition_keys(graph, parts, previous=old.tables, seed=seed)
     scratch = partition_keys(graph, parts, seed=seed + 1)
-    homes = _owners(graph, old)
-    anew = _owners(graph, scratch)
-    overlap = np.bincount(homes * parts + anew, graph.loads, parts * parts)
-    kept = overlap.reshape(parts, parts)
-    total = graph.loads.sum()
-    renamed = kept[np.arange(parts), best_matching(kept)].sum()
-    return Moves(
-        moved=(
-            incremental.moved,
-            float(1 - np.trace(kept) / total),
-            float(1 - renamed / total),
-        ),
-        local=(incremental.locality, scratch.locality),
+    overlap = np.bincount(
+        _owners(graph, old) * parts + _owners(graph, scratch), graph.loads, parts * parts
     )
+    kept = overlap.reshape(parts, parts)
+    renamed = kept[np.arange(parts), best_matching(kept)].sum()
+    moved = {
+        SCRATCH: float(1 - np.trace(kept) / kept.sum()),
+        RENAMED: float(1 - renamed / kept.sum()),
+    }
+    local = {SCRATCH: scratch.locality, RENAMED: scratch.locality}
+    for name, inertia in ((INCREMENTAL, 0.02), (INERT, 0.1)):
+        tables = old.tables
+        found = partition_keys(graph, parts, previous=tables, inertia=inertia, seed=seed)
+        moved[name], local[name] = found.moved, found.locality
+    return Moves(moved=moved, local=local)
 
 
 def _owners(graph: KeyGraph, partition: Partition) -> Integers:

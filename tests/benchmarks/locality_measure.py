@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from epochs import BATCH, EDGES, counted, every_pair
+from epochs import BATCH, EDGES, Epoch, counted, every_pair
 from locality_experiments import (
     CONTENDERS,
     FLIGHTS_BATCH,
@@ -21,11 +21,13 @@ from locality_experiments import (
     Story,
     always_new,
     by_pairs_or_keys,
+    forgetting,
     gap,
     over_fractions,
     over_parts,
     over_weeks,
     pipeline_seconds,
+    reproduction,
     second_division,
     shuffled,
     touch_costs,
@@ -174,6 +176,28 @@ def loads(scale: float) -> Json:
     return {"runs": runs}
 
 
+def paper(scale: float) -> Json:
+    """Check that the drifting stream does what the paper reports of Twitter."""
+    edges = _sized(EDGES, scale)
+    streams = {seed: Drift(seed=seed).scaled(scale) for seed in SEEDS}
+    return {
+        "runs": [
+            asdict(reproduction(stream, edges=edges, seed=seed)) for seed, stream in streams.items()
+        ]
+    }
+
+
+def forgotten(scale: float) -> Json:
+    """Compare tables that keep every key with such that keep those reported."""
+    small = scale * _TENTH
+    runs = []
+    for seed in SEEDS:
+        stream = Drift(seed=seed).scaled(small)
+        found = forgetting(stream, WEEKS, batch=_sized(BATCH, small), edges=_sized(EDGES, small))
+        runs.append({name: list(map(_kept, epochs)) for name, epochs in found.items()})
+    return {"runs": runs}
+
+
 MEASURED: Mapping[str, Callable[[float], Json]] = {
     function.__name__: function
     for function in (
@@ -188,6 +212,8 @@ MEASURED: Mapping[str, Callable[[float], Json]] = {
         gate,
         costs,
         loads,
+        paper,
+        forgotten,
     )
 }
 
@@ -220,8 +246,13 @@ def _fractions(taught: Week, tried: Week, batch: int) -> list[Json]:
 def _written(story: Story) -> Json:
     return {
         "expected": story.expected,
-        "epochs": {name: list(map(asdict, epochs)) for name, epochs in story.epochs.items()},
+        "epochs": {name: list(map(_kept, epochs)) for name, epochs in story.epochs.items()},
     }
+
+
+def _kept(epoch: Epoch) -> Json:
+    """Return a week without its times, which mean little here; `costs` measures those in turns."""
+    return {name: v for name, v in asdict(epoch).items() if name not in {"placing", "planning"}}
 
 
 def _some(weeks: Sequence[Week], scale: float) -> Sequence[Week]:

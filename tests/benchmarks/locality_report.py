@@ -15,7 +15,17 @@ from pathlib import Path
 
 import numpy as np
 from figures import Line, Panel, draw
-from locality_experiments import HASH, OFFLINE, ORACLE, OURS, PUBLISHED
+from locality_experiments import (
+    HASH,
+    INCREMENTAL,
+    INERT,
+    OFFLINE,
+    ORACLE,
+    OURS,
+    PUBLISHED,
+    RENAMED,
+    SCRATCH,
+)
 from locality_measure import FRACTIONS, MANY_PARTS, MEASURED, SOME_PARTS, Json
 
 _RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -53,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _rounded(measured: Json) -> str:
     """Return JSON with no more digits than mean anything."""
     exact = json.dumps(measured)
-    rounded = json.loads(exact, parse_float=lambda text: round(float(text), 6))
+    rounded = json.loads(exact, parse_float=lambda text: round(float(text), 5))
     return json.dumps(rounded, separators=(",", ":"))
 
 
@@ -163,7 +173,6 @@ def _about_drift(data: Json) -> str:
         ["tuples in a week", f"{data['tuples']:,}"],
         ["pairs reported", f"{data['edges']:,}"],
         ["weeks", str(len(data["expected"]))],
-        ["locality that METIS expects as published", _spread([float(np.mean(data["expected"]))])],
     ]
     return _table(["", ""], rows)
 
@@ -245,12 +254,13 @@ def _gate_table(data: Json) -> str:
 
 
 def _moves_table(data: Json) -> str:
-    moved = np.array([move["moved"] for move in data["moves"]]).T
-    local = np.array([move["local"] for move in data["moves"]]).T
     rows = [
-        ["ours, from what there is", _percent(moved[0]), _spread(local[0])],
-        ["from scratch", _percent(moved[1]), _spread(local[1])],
-        ["from scratch, parts renamed to resemble the old", _percent(moved[2]), _spread(local[1])],
+        [
+            kind,
+            _percent([move["moved"][kind] for move in data["moves"]]),
+            _spread([move["local"][kind] for move in data["moves"]]),
+        ]
+        for kind in (INCREMENTAL, INERT, SCRATCH, RENAMED)
     ]
     return _table(["", "load moved", "locality expected"], rows)
 
@@ -296,6 +306,34 @@ def _loads_table(data: Json) -> str:
             ]
         )
     return _table(["keys weighed by", "locality", "imbalance, first", "second"], rows)
+
+
+def _paper_table(data: Json) -> str:
+    rows = [
+        [label, reported, _spread([run[name] for run in data["runs"]])]
+        for name, label, reported in (
+            ("hash", "by hash", "0.166"),
+            ("kept", "as METIS expects of the pairs kept", ""),
+            ("same", "in the very week the tables are made from", "0.75"),
+            ("following", "in the week after", "0.49"),
+        )
+    ]
+    return _table(["locality", "Twitter, by the paper", "drifting stream"], rows)
+
+
+def _forgotten_table(data: Json) -> str:
+    rows = []
+    for name in data["runs"][0]:
+        weeks = [[epoch["locality"] for epoch in run[name]] for run in data["runs"]]
+        rows.append(
+            [
+                name,
+                _spread([week[1] for week in weeks]),
+                _spread([week[-1] for week in weeks]),
+                _spread([float(np.mean(week[1:])) for week in weeks]),
+            ]
+        )
+    return _table(["tables keep", "second week", "last week", "mean"], rows)
 
 
 def _weeks_figure(data: Json, names: Sequence[str], what: str) -> str:
@@ -443,6 +481,8 @@ TABLES: dict[str, tuple[str, Callable[[Json], str]]] = {
     "pipeline": ("costs", _pipeline_table),
     "touch": ("costs", _touch_table),
     "loads": ("loads", _loads_table),
+    "paper": ("paper", _paper_table),
+    "forgotten": ("forgotten", _forgotten_table),
 }
 FIGURES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "locality-weeks-drift": (("drift",), _drift_weeks),
