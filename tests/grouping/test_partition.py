@@ -482,6 +482,15 @@ def test_racks_keep_together_what_parts_cannot(racks):
     assert max(found.imbalance) <= IMBALANCE * ROUNDING
 
 
+@pytest.mark.parametrize("racks", [np.repeat(range(3), 2), np.repeat(range(4), 3)], ids=len)
+def test_racks_are_not_filled_so_far_that_their_parts_cannot_keep_the_limits(racks):
+    found = partition_keys(
+        two_levels(tuples=5000), len(racks), racks=racks.tolist(), imbalance=1.01
+    )
+
+    assert max(found.imbalance) <= 1.01 * ROUNDING
+
+
 def test_racks_stay_racks_when_tables_change():
     racks = [0, 1, 2, 0, 1, 2]
     before = partition_keys(two_levels(0), 6, racks=racks)
