@@ -295,6 +295,23 @@ def test_the_past_fades_by_the_memory_of_the_optimizer_and_is_bounded(epochs, sm
     assert weight(told[2].history[hop], top) == pytest.approx(known[0] / 4 + known[1] / 2)
 
 
+def test_forgetful_tables_keep_the_keys_that_were_reported(epochs, small):
+    jobs = [
+        epochs.Deployment(Locality(), edges=200, forgetful=forgets) for forgets in (False, True)
+    ]
+    for week in small.weeks(2):
+        pairs = epochs.counted(week, 200)
+        for job in jobs:
+            job.run(week, pairs)
+
+    whole, forgetful = jobs
+    for kept, full, column in zip(
+        forgetful.tables, whole.tables, (pairs.left, pairs.right), strict=True
+    ):
+        assert set(column.tolist()) == set(kept.keys.tolist())
+        assert len(kept) < len(full)
+
+
 def weight(pairs, pair):
     return pairs.counts[(pairs.left == pair[0]) & (pairs.right == pair[1])].sum()
 
