@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -177,7 +178,7 @@ def test_from_the_second_time_on_keys_move_only_as_far_as_that_pays():
 
     decisions, _ = run(Locality(worth=0), epochs)
 
-    for old, new in zip(decisions, decisions[1:], strict=False):
+    for old, new in pairwise(decisions):
         assert moved_load(old, new, epochs[0]) <= 0.05
 
 
