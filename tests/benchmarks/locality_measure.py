@@ -82,7 +82,7 @@ def flights_gap(scale: float) -> Json:
 
 def parts_drift(scale: float) -> Json:
     """Divide among more and more parts, with each of several seeds."""
-    small = scale * QUARTER
+    small = scale * _TENTH
     runs = []
     for seed in SEEDS:
         taught, tried = Drift(seed=seed).scaled(small).weeks(2)
@@ -103,7 +103,7 @@ def parts_flights(scale: float) -> Json:
 
 def fractions_drift(scale: float) -> Json:
     """Keep more and more of the pairs."""
-    small = scale * QUARTER
+    small = scale * _TENTH
     taught, tried = Drift().scaled(small).weeks(2)
     return {"runs": [_fractions(taught, tried, _sized(BATCH, small))]}
 
