@@ -278,7 +278,9 @@ def _pipeline_table(data: Json) -> str:
         [label, f"{seconds[name]:.2f}", f"{seconds[name] / seconds['METIS']:.2f}"]
         for name, label in labels.items()
     ]
-    return _table(["", "CPU seconds", "of METIS alone"], rows)
+    return (
+        f"{_table(['', 'CPU seconds', 'of METIS alone'], rows)}\n\nMeasured on {data['machine']}."
+    )
 
 
 def _touch_table(data: Json) -> str:
