@@ -47,10 +47,10 @@ class KeyPairs(ArrayValue):
 
     @classmethod
     def of(cls, sketch: SpaceSaving) -> "KeyPairs":
-        """Read the pairs a sketch holds, by the middle of what it knows of each count."""
+        """Read the pairs a sketch holds, in any order, each by the middle of what its count can be."""
         if not isinstance(sketch, SpaceSaving):
             raise InvalidValueError(f"{sketch!r} is not a SpaceSaving; give the sketch of pairs")
-        pairs, estimates, errors = sketch.arrays()
+        pairs, estimates, errors = sketch.arrays(heaviest_first=False)
         if not len(estimates):
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), estimates)
         if not isinstance(pairs, Pairs):

@@ -134,6 +134,14 @@ class RoutingTable(Grouping):
         joined = self._column.joined(more._column)
         return RoutingTable(joined, owners, self.instances, adopts=self.adopts)
 
+    def adopting(self) -> "RoutingTable":
+        """Return the same table, whose unknown keys are to be given owners; see `adopts`."""
+        twin = RoutingTable.__new__(RoutingTable)
+        for name in ("parts", "_column", "_instances"):
+            object.__setattr__(twin, name, getattr(self, name))
+        object.__setattr__(twin, "adopts", True)
+        return twin
+
     def to_dict(self) -> dict[str, Any]:
         """Return the table as JSON types."""
         adopts = {"adopts": True} if self.adopts else {}

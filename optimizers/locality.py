@@ -54,6 +54,8 @@ class Locality(Optimizer):
             bytes for each byte where sizes are known, else tuples that become local for each key.
             0 proposes always.
         inertia: what share of a key's tuples must become local for it to move.
+        adopts: whether keys that no table knows are to be given an owner beside their partners,
+            before the batch they first come in is routed; else they go by hash.
         tries: how many times to divide when it divides anew; the best is taken.
         seed: equal seeds give equal answers.
         as_published: whether to keep to the paper's method; see `published`.
@@ -68,6 +70,7 @@ class Locality(Optimizer):
     memory: float = 0.85
     worth: float = 1.0
     inertia: float = 0.02
+    adopts: bool = True
     tries: int = 2
     seed: int = 0
     as_published: bool = False
@@ -90,7 +93,15 @@ class Locality(Optimizer):
         METIS divides the pairs of the last epoch anew, balancing the sum of all operators' loads.
         Nothing is remembered, unknown keys go by hash, and every new routing is applied.
         """
-        return cls(offline=offline, memory=0.0, worth=0.0, tries=1, seed=seed, as_published=True)
+        return cls(
+            offline=offline,
+            memory=0.0,
+            worth=0.0,
+            adopts=False,
+            tries=1,
+            seed=seed,
+            as_published=True,
+        )
 
     @property
     def observes(self) -> frozenset[Probe]:
@@ -116,12 +127,12 @@ class Locality(Optimizer):
         earlier = {hop: pairs for hop, pairs in known.items() if hop in seen}
         proposal = self._divide(standing, _together(earlier, seen))
         if not self.worth:
-            return _proposed(proposal, self._note(standing, "every new routing is taken", {}))
+            return self._proposed(proposal, self._note(standing, "every new routing is taken", {}))
         figures = self._judge(standing, statistics, earlier, seen, proposal)
         if figures["gained"] <= 0 or figures["gained"] < self.worth * figures["moved"]:
             note = self._note(standing, "not worth what would have to move", figures)
             return Plan(notes=(note,))
-        return _proposed(proposal, self._note(standing, "worth what has to move", figures))
+        return self._proposed(proposal, self._note(standing, "worth what has to move", figures))
 
     def _divide(self, standing: Standing, hops: Hops) -> Tables:
         """Return an owner for each key of these pairs."""
@@ -187,6 +198,11 @@ class Locality(Optimizer):
             return 0.0
         return float(np.clip(now / max(then, 0.01), 0.0, _MOST_LASTING))
 
+    def _proposed(self, tables: Tables, note: Note) -> Plan:
+        if self.adopts:
+            tables = {name: table.adopting() for name, table in tables.items()}
+        return Plan(routing=tables, notes=(note,))
+
     def _note(self, standing: Standing, text: str, figures: dict[str, float]) -> Note:
         return Note(self.name, " and ".join(standing.names), text, tuple(figures.items()))
 
@@ -197,7 +213,3 @@ def _together(earlier: Hops, later: Hops) -> Hops:
         hop: earlier[hop].together(pairs) if hop in earlier else pairs
         for hop, pairs in later.items()
     }
-
-
-def _proposed(tables: Tables, note: Note) -> Plan:
-    return Plan(routing=tables, notes=(note,))

@@ -183,14 +183,19 @@ class SpaceSaving:
         columns = (rows.keys.take(order).objects(), rows.counts[order], rows.errors[order])
         return [HeavyHitter(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
-    def arrays(self) -> tuple[Any, Floats, Floats]:
-        """Return the tracked keys, their estimates and their errors, the heaviest first.
+    def arrays(self, *, heaviest_first: bool = True) -> tuple[Any, Floats, Floats]:
+        """Return the tracked keys, their estimates and their errors.
 
         The keys are an int64 array, an array of objects for text and bytes, or `Pairs` of such.
+
+        Args:
+            heaviest_first: whether to sort them so; any order is several times quicker.
         """
         rows = self._all()
         if rows is None:
             return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
+        if not heaviest_first:
+            return rows.keys.joined().values, rows.counts.copy(), rows.errors.copy()
         order = rows.heaviest_first()
         return rows.keys.take(order).values, rows.counts[order], rows.errors[order]
 

@@ -106,7 +106,7 @@ def test_the_pairs_of_a_sketch_with_room_are_those_that_were_counted(tuples):
 
     found = zip(pairs.left.tolist(), pairs.right.tolist(), pairs.counts.tolist(), strict=True)
     assert expected == {(left, right): count for left, right, count in found}
-    assert sorted(pairs.counts, reverse=True) == pairs.counts.tolist()
+    assert len(expected) == len(pairs)
 
 
 def test_of_a_full_sketch_each_count_is_the_middle_of_what_it_can_be():
@@ -116,7 +116,7 @@ def test_of_a_full_sketch_each_count_is_the_middle_of_what_it_can_be():
     _, estimates, errors = sketch.arrays()
     assert errors.any()
 
-    assert (estimates - errors / 2).tolist() == KeyPairs.of(sketch).counts.tolist()
+    assert sorted(estimates - errors / 2) == sorted(KeyPairs.of(sketch).counts)
 
 
 @pytest.mark.parametrize("keys", [[1, 2], ["a", "b"]])

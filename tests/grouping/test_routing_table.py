@@ -365,8 +365,11 @@ def test_whether_a_table_adopts_is_part_of_it():
         pickle.loads(pickle.dumps(adopting)),  # noqa: S301
         RoutingTable.from_dict(adopting.to_dict()),
         RoutingTable([1], [0], 2, adopts=True).with_keys([2], [1]),
+        plain.adopting(),
+        adopting.adopting(),
     ):
         assert adopting == copied
+    assert plain.assign([1, 2, 3]).tolist() == adopting.assign([1, 2, 3]).tolist()
     assert "adopts" not in plain.to_dict()
     assert "adopts=True" in repr(adopting)
 

@@ -529,3 +529,14 @@ def test_settings_that_cannot_be_are_refused(settings, words):
 
 def test_the_worlds_of_the_contract_are_worlds_it_decides_in():
     assert any(world.ask(Locality(worth=0)) for world in example_worlds())
+
+
+def test_tables_say_that_they_adopt_unless_told_otherwise():
+    world = World(job(), Cluster.uniform(NODES), Statistics(pairs={HOP: correlated(0)}))
+
+    def adopting(optimizer):
+        return {table.adopts for table in world.ask(optimizer).routing.values()}
+
+    assert {True} == adopting(Locality(worth=0))
+    assert {False} == adopting(Locality(worth=0, adopts=False))
+    assert {False} == adopting(Locality.published())

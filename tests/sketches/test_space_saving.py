@@ -352,14 +352,35 @@ class TestUpdates:
         weights[:] = 100
         assert expected == again.to_bytes()
 
-    def test_nobody_can_write_into_a_sketch_through_its_answers(self):
+    @pytest.mark.parametrize("heaviest_first", [True, False])
+    def test_nobody_can_write_into_a_sketch_through_its_answers(self, heaviest_first):
         sketch = SpaceSaving(5)
         sketch.update([(1, 2), (3, 4)], [5, 6])
         before = sketch.to_bytes()
-        keys, estimates, errors = sketch.arrays()
+        keys, estimates, errors = sketch.arrays(heaviest_first=heaviest_first)
         for array in (keys.left, keys.right, estimates, errors, *sketch.bracket([(1, 2)])):
             array[:] = 0
         assert before == sketch.to_bytes()
+
+        integers = SpaceSaving(5)
+        integers.update([1, 2, 3])
+        before = integers.to_bytes()
+        integers.arrays(heaviest_first=heaviest_first)[0][:] = 0
+        assert before == integers.to_bytes()
+
+    @pytest.mark.parametrize("keys", [[3, 1, 3, 2], ["b", "a", "b"], [(1, "x"), (2, "y")]])
+    def test_arrays_in_any_order_hold_the_same(self, keys):
+        def rows(**how):
+            columns = sketch.arrays(**how)
+            found = columns[0]
+            left = list(zip(found.left, found.right, strict=True)) if paired else found.tolist()
+            return list(zip(left, columns[1].tolist(), columns[2].tolist(), strict=True))
+
+        paired = isinstance(keys[0], tuple)
+        sketch = SpaceSaving(2)
+        sketch.update(keys)
+
+        assert sorted(rows()) == sorted(rows(heaviest_first=False))
 
 
 BAD_UPDATES = {
