@@ -5,6 +5,7 @@ Strategies are made of what is here; none of it knows an optimizer or an engine.
 
 from grouping.first_touch import first_touch
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from grouping.key_counts import KeyCounts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.partition import Partition, partition_as_published, partition_keys
@@ -14,6 +15,7 @@ from grouping.routing_table import RoutingTable
 __all__ = [
     "Fields",
     "Grouping",
+    "KeyCounts",
     "KeyGraph",
     "KeyPairs",
     "LocalOrShuffle",

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from grouping.metis import Graph
 from sketches.errors import InvalidKeyError, InvalidValueError
@@ -51,13 +52,18 @@ class KeyGraph:
 
     @classmethod
     def of(
-        cls, hops: Mapping[tuple[str, str], KeyPairs], order: Sequence[str] | None = None
+        cls,
+        hops: Mapping[tuple[str, str], KeyPairs],
+        order: Sequence[str] | None = None,
+        *,
+        counts: Mapping[str, KeyCounts] | None = None,
     ) -> "KeyGraph":
         """Build the graph of the pairs of several hops.
 
         Args:
             hops: the pairs of each two consecutive keyed operators; those counted 0 are left out.
             order: the operators in the order of the job; as the hops name them if left out.
+            counts: how often the keys of an operator came, where more is known than pairs tell.
 
         Raises:
             InvalidValueError: a hop is of one operator only, or of one that is not in the order.
@@ -83,15 +89,12 @@ class KeyGraph:
             right = places[(source, target), 1] + bounds[names.index(target)]
             ends.append((left, right, pairs.counts))
         starts, neighbours, weights = _adjacency(ends, int(bounds[-1]))
-        return cls(
-            names,
-            columns,
-            bounds,
-            starts,
-            neighbours,
-            weights,
-            _loads(bounds, ends),
-        )
+        loads = _loads(bounds, ends)
+        for operator, name in enumerate(names):
+            if counts is not None and name in counts:
+                span = slice(int(bounds[operator]), int(bounds[operator + 1]))
+                loads[span] = _corrected(name, loads[span], columns[operator], counts[name])
+        return cls(names, columns, bounds, starts, neighbours, weights, loads)
 
     def __len__(self) -> int:
         return len(self.loads)
@@ -215,6 +218,27 @@ def _loads(
         incoming += np.bincount(right, counts, vertices)
         np.maximum(outgoing, np.bincount(left, counts, vertices), out=outgoing)
     return np.maximum(incoming, outgoing)
+
+
+def _corrected(name: str, loads: Numbers, column: KeyColumn, counts: KeyCounts) -> Numbers:
+    """Return the loads with those of counted keys as counted, in the unit of the others."""
+    counted = as_keys(counts.keys)
+    if not len(column) or not len(counted):
+        return loads
+    if counted.kind != column.kind:
+        raise InvalidKeyError(
+            f"operator {name!r} has {column.kind} keys in its pairs and {counted.kind} keys in its "
+            "counts; convert them to one kind"
+        )
+    order = np.argsort(counted.codes)
+    places = np.searchsorted(counted.codes[order], column.codes).clip(0, len(order) - 1)
+    rows = order[places]
+    known = (counted.codes[rows] == column.codes) & (counts.counts[rows] > 0)
+    reported = counts.counts[rows[known]]
+    corrected = loads.copy()
+    if len(reported):
+        corrected[known] = reported * (loads[known].sum() / reported.sum())
+    return corrected
 
 
 def _whole(amounts: Numbers) -> Integers:

@@ -34,7 +34,7 @@ class KeyPairs(ArrayValue):
     counts: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        left, right = _as_array(self.left), _as_array(self.right)
+        left, right = as_array(self.left), as_array(self.right)
         if len(left) != len(right):
             raise InvalidValueError(
                 f"{len(left)} left keys do not pair with {len(right)} right keys; "
@@ -47,7 +47,7 @@ class KeyPairs(ArrayValue):
 
     @classmethod
     def of(cls, sketch: SpaceSaving) -> "KeyPairs":
-        """Read the pairs a sketch holds, in any order, each by the middle of what its count can be."""
+        """Read the pairs a sketch holds, each by the middle of what its count can be."""
         if not isinstance(sketch, SpaceSaving):
             raise InvalidValueError(f"{sketch!r} is not a SpaceSaving; give the sketch of pairs")
         pairs, estimates, errors = sketch.arrays(heaviest_first=False)
@@ -101,7 +101,7 @@ class KeyPairs(ArrayValue):
         return float(self.counts.sum())
 
 
-def _as_array(keys: Any) -> NDArray[Any]:
+def as_array(keys: Any) -> NDArray[Any]:
     """Return the keys as a write-protected array: integers as int64, others as objects."""
     column = as_keys(keys)
     array = column.codes.view(np.int64) if column.kind == "int" else column.objects()

@@ -5,6 +5,7 @@ This package is the front door: everything a job needs is imported from here.
 
 import optimizers.shadowing  # noqa: F401  # first: it explains what would else be an odd failure
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from optimizers.chain import Chain
@@ -60,6 +61,7 @@ __all__ = [
     "Hash",
     "InvalidKeyError",
     "InvalidValueError",
+    "KeyCounts",
     "KeyPairs",
     "LocalOrShuffle",
     "Locality",

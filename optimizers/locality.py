@@ -114,7 +114,7 @@ class Locality(Optimizer):
         """Propose owners for the keys of all operators whose pairs were seen."""
         seen = {
             hop: pairs
-            for hop, pairs in statistics.pairs.items()
+            for hop, pairs in _together(statistics.held_out, statistics.pairs).items()
             if pairs.total > 0 and all(one_owner_a_key(topology, name) for name in hop)
         }
         if not seen:
@@ -125,7 +125,7 @@ class Locality(Optimizer):
         # In a chain, the history may be there for another strategy.
         known = statistics.history if self.memory else {}
         earlier = {hop: pairs for hop, pairs in known.items() if hop in seen}
-        proposal = self._divide(standing, _together(earlier, seen))
+        proposal = self._divide(standing, statistics, _together(earlier, seen))
         if not self.worth:
             return self._proposed(proposal, self._note(standing, "every new routing is taken", {}))
         figures = self._judge(standing, statistics, earlier, seen, proposal)
@@ -134,9 +134,10 @@ class Locality(Optimizer):
             return Plan(notes=(note,))
         return self._proposed(proposal, self._note(standing, "worth what has to move", figures))
 
-    def _divide(self, standing: Standing, hops: Hops) -> Tables:
+    def _divide(self, standing: Standing, statistics: Statistics, hops: Hops) -> Tables:
         """Return an owner for each key of these pairs."""
-        graph = KeyGraph.of(hops, standing.topology.order)
+        counts = None if self.as_published else statistics.keys
+        graph = KeyGraph.of(hops, standing.topology.order, counts=counts)
         if self.as_published:
             partition = partition_as_published(
                 graph, len(standing.nodes), imbalance=self.imbalance, seed=self.seed
@@ -165,18 +166,22 @@ class Locality(Optimizer):
     ) -> dict[str, float]:
         """Estimate what the proposal will gain until it is outdated, and what it moves.
 
-        The gain is that of a routing made without half of the last epoch's pairs, chosen at
-        random, on that half: what it has merely learned by heart does not count. How much of what
-        was learned from earlier epochs still held in the last one tells how long it will last.
+        The gain is that of a routing made without some of the last epoch's pairs, on those: what
+        it has merely learned by heart does not count. They are the pairs that were held out, which
+        is best, for a sketch that was full has chosen what it reports by the same tuples that it
+        counts; else a half of all, chosen at random. How much of what was learned from earlier
+        epochs still held in the last one tells how long it will last.
         """
-        halves = {hop: pairs.halved(self.seed) for hop, pairs in seen.items()}
-        tested = {hop: test for hop, (_, test) in halves.items()}
-        trained = self._divide(
-            standing, _together(earlier, {hop: train for hop, (train, _) in halves.items()})
-        )
+        taught, tested = {}, {}
+        for hop, pairs in seen.items():
+            taught[hop], tested[hop] = pairs.halved(self.seed)
+            held_out = statistics.held_out.get(hop)
+            if held_out is not None and 0 < held_out.total < pairs.total:
+                taught[hop], tested[hop] = statistics.pairs[hop], held_out
+        trained = self._divide(standing, statistics, _together(earlier, taught))
         local_then = standing.locality(standing.tables, tested)
         local_now = standing.locality(trained, tested)
-        lasting = self._lasting(standing, earlier, seen)
+        lasting = self._lasting(standing, statistics, earlier, seen)
         tuples = sum(pairs.total for pairs in seen.values())
         # What lasts fades from epoch to epoch; this is the sum over all epochs to come.
         gained = (local_now - local_then) * tuples * lasting / (1 - lasting)
@@ -187,11 +192,15 @@ class Locality(Optimizer):
             return {**figures, "gained": gained, "moved": keys}
         return {**figures, "gained": gained * tuple_size, "moved": size}
 
-    def _lasting(self, standing: Standing, earlier: Hops, seen: Hops) -> float:
+    def _lasting(
+        self, standing: Standing, statistics: Statistics, earlier: Hops, seen: Hops
+    ) -> float:
         """Return how much of what was learned from earlier epochs held in the last one, 0 to 1."""
         if not earlier or not any(pairs.total for pairs in earlier.values()):
             return _UNKNOWN_LASTING
-        tables = standing.tables if standing.decided else self._divide(standing, earlier)
+        tables = (
+            standing.tables if standing.decided else self._divide(standing, statistics, earlier)
+        )
         now = standing.locality(tables, seen) - standing.chance
         then = standing.locality(tables, earlier) - standing.chance
         if now < _SURE * standing.luck(seen):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.operators import EdgeName
@@ -141,11 +142,12 @@ class Statistics:
         edges: traffic of each edge, by (source, target).
         pairs: key pairs of each two consecutive keyed operators, by their names; operators
             without a key in between are passed through.
-        history: the same of all epochs before, each counting less the longer ago it is; see
+        held_out: pairs of tuples that ``pairs`` does not count, from a sketch of their own (of
+            every other batch, say), to try on them what was learned from ``pairs``.
+        history: pairs of all epochs before, each counting less the longer ago it is; see
             `Optimizer.memory`.
-        costs: of each operator, the cost sketches of its instances in order.
-        groups: key groups of each keyed operator.
-        traffic: traffic between the key groups of two consecutive keyed operators.
+        keys: the keys of each keyed operator; pairs alone tell too little of those that have
+            many rare partners.
     """
 
     epoch: int = 0
@@ -157,6 +159,8 @@ class Statistics:
     groups: Mapping[str, GroupStatistics] = FrozenMap()
     traffic: Mapping[EdgeName, GroupTraffic] = FrozenMap()
     history: Mapping[EdgeName, KeyPairs] = FrozenMap()
+    held_out: Mapping[EdgeName, KeyPairs] = FrozenMap()
+    keys: Mapping[str, KeyCounts] = FrozenMap()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epoch", whole("epoch", self.epoch, at_least=0))
@@ -183,11 +187,11 @@ class Statistics:
             InvalidValueError: an operator has another number of key groups, or traffic is of a
                 group that it does not have.
         """
-        for name in (*self.operators, *self.costs, *self.groups):
+        for name in (*self.operators, *self.costs, *self.groups, *self.keys):
             topology.operator(name)
         for source, target in self.edges:
             topology.edge(source, target)
-        for hop in (*self.pairs, *self.traffic, *self.history):
+        for hop in (*self.pairs, *self.traffic, *self.history, *self.held_out):
             if hop not in topology.keyed_hops:
                 raise UnknownNameError.among(
                     "hop between keyed operators", hop, topology.keyed_hops
@@ -209,12 +213,17 @@ class Statistics:
                     )
 
 
-_BY_OPERATOR: dict[str, type] = {"operators": OperatorStatistics, "groups": GroupStatistics}
+_BY_OPERATOR: dict[str, type] = {
+    "operators": OperatorStatistics,
+    "groups": GroupStatistics,
+    "keys": KeyCounts,
+}
 _BY_EDGE: dict[str, type] = {
     "edges": EdgeStatistics,
     "pairs": KeyPairs,
     "traffic": GroupTraffic,
     "history": KeyPairs,
+    "held_out": KeyPairs,
 }
 
 

@@ -20,7 +20,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -28,11 +28,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.errors import PenstockError, PlanError, UnknownNameError
-from optimizers.operators import Edge, Operator
+from optimizers.operators import Edge, EdgeName, Operator
 from optimizers.optimizer import Optimizer
 from optimizers.placement import Deployment, default_groups
 from optimizers.plan import Plan
@@ -46,6 +47,7 @@ from optimizers.statistics import (
 )
 from optimizers.topology import Topology
 from sketches.cost_sketch import CostSketch
+from sketches.keys import as_keys
 
 T = TypeVar("T")
 
@@ -270,6 +272,7 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
     tuples = dict(zip(topology.order, counts, strict=True))
     keyed = [operator for operator in topology.operators if operator.keyed]
     hops = topology.keyed_hops
+    pairs = {hop: _example_pairs(random) for hop in hops}
     return Statistics(
         epoch=3,
         seconds=10.0,
@@ -281,7 +284,10 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
             edge.name: EdgeStatistics(tuples[edge.source], 100.0 * tuples[edge.source])
             for edge in topology.edges
         },
-        pairs={hop: _example_pairs(random) for hop in hops},
+        pairs=pairs,
+        held_out={hop: _example_pairs(random) for hop in hops},
+        history={hop: _example_pairs(random).faded(0.5) for hop in hops},
+        keys=_example_keys(pairs),
         costs={
             operator.name: tuple(_example_costs(random) for _ in range(operator.parallelism))
             for operator in topology.operators
@@ -301,6 +307,18 @@ def _example_pairs(random: np.random.Generator) -> KeyPairs:
     right = (left * 3 + random.integers(0, 5, 200)) % 90
     names = np.array([f"#{tag}" for tag in right.tolist()], dtype=object)
     return KeyPairs(left, names, np.sort(random.zipf(1.5, 200).clip(1, 10_000))[::-1])
+
+
+def _example_keys(pairs: Mapping[EdgeName, KeyPairs]) -> dict[str, KeyCounts]:
+    """Return counts of the keys in the pairs, and of rare partners that the pairs do not tell."""
+    found: dict[str, KeyCounts] = {}
+    for hop, counted in pairs.items():
+        for name, column in zip(hop, (counted.left, counted.right), strict=True):
+            keys, first = np.unique(as_keys(column).codes, return_index=True)
+            found.setdefault(
+                name, KeyCounts(column[first], 50.0 * np.arange(1, len(keys) + 1, dtype=np.float64))
+            )
+    return found
 
 
 def _example_costs(random: np.random.Generator) -> CostSketch:
@@ -326,7 +344,7 @@ def _example_traffic(
 
 _OBSERVED_BY = {
     Probe.OPERATORS: ("operators", "edges"),
-    Probe.PAIRS: ("pairs", "history"),
+    Probe.PAIRS: ("pairs", "held_out", "history", "keys"),
     Probe.COSTS: ("costs",),
     Probe.GROUPS: ("groups", "traffic"),
 }

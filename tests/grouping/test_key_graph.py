@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grouping.key_counts import KeyCounts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
+from grouping.partition import partition_keys
 from sketches.errors import InvalidKeyError, InvalidValueError
 
 OPERATORS = ("a", "b", "c", "d")
@@ -254,3 +256,51 @@ def test_a_hop_without_pairs_says_nothing_of_the_kind_of_keys():
     hops = {("a", "b"): KeyPairs([1], ["x"], [3]), ("b", "c"): KeyPairs([], [], [])}
 
     assert [("a", 1), ("b", "x")] == vertices(KeyGraph.of(hops))
+
+
+def test_counted_keys_have_the_load_that_was_counted_in_the_unit_of_the_pairs():
+    pairs = KeyPairs([1, 2, 3], ["x", "x", "y"], [10, 10, 20])
+    counts = {"a": KeyCounts([2, 1, 9], [30, 10, 5])}
+
+    graph = KeyGraph.of({("a", "b"): pairs}, counts=counts)
+
+    loads = dict(zip(graph.columns[0].values.tolist(), graph.loads[graph.span(0)], strict=True))
+    # Keys 1 and 2 have 20 of the pairs together and were counted 40 times: half a unit each.
+    assert {1: 5.0, 2: 15.0, 3: 20.0} == loads
+    assert KeyGraph.of({("a", "b"): pairs}).loads[graph.span(1)].tolist() == [
+        *graph.loads[graph.span(1)]
+    ]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [{}, {"a": KeyCounts([], [])}, {"a": KeyCounts([77], [3])}, {"a": KeyCounts([1], [0])}],
+)
+def test_counts_that_tell_nothing_of_the_keys_change_nothing(counts):
+    pairs = KeyPairs([1, 2], ["x", "y"], [10, 20])
+
+    expected = KeyGraph.of({("a", "b"): pairs}).loads
+
+    assert expected.tolist() == KeyGraph.of({("a", "b"): pairs}, counts=counts).loads.tolist()
+
+
+def test_counts_of_another_kind_of_key_are_refused():
+    pairs = KeyPairs([1, 2], ["x", "y"], [10, 20])
+
+    with pytest.raises(InvalidKeyError, match=r"operator 'a' has int keys .* str keys"):
+        KeyGraph.of({("a", "b"): pairs}, counts={"a": KeyCounts(["1"], [3])})
+
+
+def test_a_division_is_balanced_by_what_was_counted():
+    # Key 0 has many partners that were never reported: it is far heavier than its pairs tell.
+    pairs = KeyPairs(list(range(8)), list(range(8)), [10] * 8)
+    counts = {"left": KeyCounts(list(range(8)), [70, *[10] * 7])}
+    hops = {("left", "right"): pairs}
+
+    unaware, aware = (
+        partition_keys(KeyGraph.of(hops, counts=known), 2).tables[0].assign(list(range(8)))
+        for known in (None, counts)
+    )
+
+    assert 4 == (unaware == unaware[0]).sum()
+    assert 1 == (aware == aware[0]).sum()

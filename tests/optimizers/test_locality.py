@@ -3,12 +3,14 @@
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from grouping.groupings import Fields, PartialKey
+from grouping.key_counts import KeyCounts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.partition import partition_as_published
@@ -31,6 +33,7 @@ from optimizers import (
 from optimizers.locality import Locality
 from optimizers.standing import Standing
 from optimizers.testing import OptimizerContract, World, example_statistics, example_worlds
+from sketches import SpaceSaving
 
 NODES = 4
 HOP = ("a", "b")
@@ -540,3 +543,52 @@ def test_tables_say_that_they_adopt_unless_told_otherwise():
     assert {True} == adopting(Locality(worth=0))
     assert {False} == adopting(Locality(worth=0, adopts=False))
     assert {False} == adopting(Locality.published())
+
+
+def reported(left, right, capacity):
+    """What a sketch reports that is far too small for the stream."""
+    sketch = SpaceSaving(capacity, block=256)
+    sketch.update((left, right))
+    return KeyPairs.of(sketch)
+
+
+def test_what_a_full_sketch_reports_by_chance_is_seen_through_where_pairs_were_held_out():
+    random = np.random.default_rng(1)
+    left, right = random.integers(0, 300, (2, 200_000))
+    taught, tested = (reported(left[half::2], right[half::2], 2_000) for half in (0, 1))
+    world = World(job(), Cluster.uniform(NODES), Statistics(pairs={HOP: taught}))
+    with_test = replace(world, statistics=replace(world.statistics, held_out={HOP: tested}))
+
+    def gain(world):
+        figures = dict(world.ask(Locality(worth=1e9)).notes[0].figures)
+        return figures["local now"] - figures["local then"]
+
+    assert gain(world) > 0.05  # a sketch reports what it happened to count most
+    assert abs(gain(with_test)) < gain(world) / 2
+
+
+def test_pairs_that_were_held_out_are_learned_from_as_well():
+    pairs = correlated(0)
+    taught, tested = pairs.halved(3)
+    apart = Statistics(pairs={HOP: taught}, held_out={HOP: tested})
+
+    plan = World(job(), Cluster.uniform(NODES), apart).ask(Locality(worth=0))
+
+    assert set(pairs.left.tolist()) <= set(plan.routing["a"].keys.tolist())
+    assert set(pairs.right.tolist()) <= set(plan.routing["b"].keys.tolist())
+
+
+def test_instances_are_balanced_by_counted_keys():
+    pairs = correlated(0)
+    keys, number = np.unique(pairs.left, return_inverse=True)
+    counts = np.bincount(number, pairs.counts)
+    counts[keys % 16 < 4] *= 3  # the partners of these groups were mostly not reported
+    known = Statistics(pairs={HOP: pairs}, keys={"a": KeyCounts(keys, counts)})
+
+    def fullest(statistics):
+        plan = World(job(), Cluster.uniform(NODES), statistics).ask(Locality(worth=0))
+        loads = np.bincount(plan.routing["a"].assign(keys), counts)
+        return loads.max() / loads.mean()
+
+    assert fullest(known) <= IMBALANCE + 1e-9
+    assert fullest(replace(known, keys={})) > IMBALANCE + 0.05

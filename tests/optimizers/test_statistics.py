@@ -347,7 +347,7 @@ def test_values_with_arrays_are_equal_as_their_arrays_are(first, second):
 def test_each_probe_observes_its_own_part_and_together_they_observe_all():
     parts = {
         Probe.OPERATORS: {"operators", "edges"},
-        Probe.PAIRS: {"pairs"},
+        Probe.PAIRS: {"pairs", "held_out", "history", "keys"},
         Probe.COSTS: {"costs"},
         Probe.GROUPS: {"groups", "traffic"},
     }
