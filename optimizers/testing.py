@@ -22,7 +22,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -59,7 +59,7 @@ class World:
     topology: Topology
     cluster: Cluster
     statistics: Statistics
-    current: Plan = Plan()  # noqa: RUF009  # a frozen value
+    current: Plan = field(default_factory=Plan)
 
     def ask(self, optimizer: Optimizer) -> Plan:
         """Ask the strategy what it would do."""

@@ -351,6 +351,14 @@ def test_a_frozen_argument_that_was_forced_open_is_noticed():
     assert "Forcing changed its arguments: current" in found[ARGUMENTS]
 
 
+def test_a_strategy_that_forces_an_argument_open_does_not_spoil_other_worlds():
+    topology, cluster = Topology.source("in"), Cluster.uniform(2)
+
+    World(topology, cluster, Statistics()).ask(Forcing())
+
+    assert World(topology, cluster, Statistics()).current == Plan()
+
+
 def test_each_test_of_the_suite_is_shown_to_catch_something():
     assert {*TESTS} == {ITSELF, *(expected[0] for expected, _ in BAD.values())}
 
