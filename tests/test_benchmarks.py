@@ -202,6 +202,35 @@ def test_counting_loses_no_tuple(epochs, small):
     assert (np.diff(epochs.every_pair(week).counts) <= 0).all()
 
 
+def test_a_report_tells_of_each_tuple_in_one_half_and_of_its_keys(epochs, small):
+    week = next(small.weeks(1))
+
+    told = epochs.reported(week)
+
+    for half, pairs in enumerate((told.pairs, told.held_out)):
+        assert counts_of(epochs.every_pair(week.part(slice(half, None, 2)))) == counts_of(pairs)
+    assert len(week) == told.all_pairs.total
+    for column, known in zip(week, told.keys, strict=True):
+        keys, counts = np.unique(column, return_counts=True)
+        assert dict(zip(keys, counts, strict=True)) == dict(
+            zip(known.keys, known.counts, strict=True)
+        )
+
+
+def counts_of(pairs):
+    rows = zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)
+    return dict(zip(rows, pairs.counts.tolist(), strict=True))
+
+
+def test_a_report_has_room_for_no_more_pairs_and_keys_than_allowed(epochs, small, monkeypatch):
+    monkeypatch.setattr(epochs, "KEYS", 50)
+
+    told = epochs.reported(next(small.weeks(1)), 401)
+
+    assert [200, 200] == [len(told.pairs), len(told.held_out)]
+    assert [50, 50] == [len(keys) for keys in told.keys]
+
+
 def test_routing_by_hash_is_what_the_tables_say(epochs, small):
     week = next(small.weeks(1))
     tables = some_tables(week)
@@ -270,21 +299,47 @@ def test_who_decides_nothing_moves_nothing_and_who_divides_anew_does(epochs, sma
     assert all(epoch.moved > 0.3 for epoch in busy.epochs)
 
 
+class Listening(Fixed):
+    """It decides nothing, and keeps what it is told."""
+
+    memory = 0.5
+
+    def __init__(self):
+        super().__init__(Plan())
+        object.__setattr__(self, "told", [])
+
+    def plan(self, topology, cluster, statistics, current):
+        self.told.append(statistics)
+        return super().plan(topology, cluster, statistics, current)
+
+
+def test_an_optimizer_is_told_all_that_is_reported(epochs, small):
+    week = next(small.weeks(1))
+    reports = [epochs.reported(week), epochs.reported(week, 500)]
+    listening = Listening()
+    job = epochs.Deployment(listening)
+    for told in (*reports, epochs.counted(week)):
+        job.run(week, told)
+
+    hop = ("first", "second")
+    for told, statistics in zip(reports, listening.told, strict=False):
+        assert {hop: told.pairs} == statistics.pairs
+        assert {hop: told.held_out} == statistics.held_out
+        assert dict(zip(hop, told.keys, strict=True)) == statistics.keys
+    assert listening.told[1].history[hop].total == pytest.approx(len(week) / 2)
+    assert {hop: epochs.counted(week)} == listening.told[2].pairs
+    assert not listening.told[2].held_out
+    assert not listening.told[2].keys
+
+
 def test_the_past_fades_by_the_memory_of_the_optimizer_and_is_bounded(epochs, small):
     first, second = small.weeks(2)
-    told = []
-
-    class Listening(Fixed):
-        memory = 0.5
-
-        def plan(self, topology, cluster, statistics, current):
-            told.append(statistics)
-            return super().plan(topology, cluster, statistics, current)
-
-    job = epochs.Deployment(Listening(Plan()), edges=1_000)
+    listening = Listening()
+    job = epochs.Deployment(listening, edges=1_000)
     for week in (first, second, second):
         job.run(week, epochs.counted(week))
 
+    told = listening.told
     hop = ("first", "second")
     assert not told[0].history
     assert 1_000 == len(told[1].history[hop])
@@ -300,11 +355,12 @@ def test_forgetful_tables_keep_the_keys_that_were_reported(epochs, small):
         epochs.Deployment(Locality(), edges=200, forgetful=forgets) for forgets in (False, True)
     ]
     for week in small.weeks(2):
-        pairs = epochs.counted(week, 200)
+        told = epochs.reported(week, 200)
         for job in jobs:
-            job.run(week, pairs)
+            job.run(week, told)
 
     whole, forgetful = jobs
+    pairs = told.all_pairs
     for kept, full, column in zip(
         forgetful.tables, whole.tables, (pairs.left, pairs.right), strict=True
     ):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from streams import Week
 
 from grouping.first_touch import first_touch
+from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Optimizer, Plan, Statistics, Topology
@@ -25,11 +26,14 @@ Parts = NDArray[np.int32]
 Tables = tuple[RoutingTable, RoutingTable]
 
 EDGES = 1_000_000  # of the key graph, as in the paper
+KEYS = 200_000  # of each operator
 BATCH = 100_000
 _HALF = 32
 _LOW_HALF = (1 << _HALF) - 1
 _OPERATORS = ("first", "second")
 _HOP = ("first", "second")
+_NO_PAIRS = KeyPairs([], [], [])
+_NO_KEYS = KeyCounts([], [])
 
 
 class Unknown(Enum):
@@ -63,6 +67,41 @@ class Epoch:
     reconfigured: bool = False
     placing: float = 0.0
     planning: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the instances tell of a week, from sketches that hold only so many pairs and keys.
+
+    Attributes:
+        pairs: the heaviest pairs of every other tuple.
+        held_out: the heaviest pairs of the other ones.
+        keys: the heaviest keys of both operators.
+    """
+
+    pairs: KeyPairs
+    held_out: KeyPairs
+    keys: tuple[KeyCounts, KeyCounts]
+
+    @property
+    def all_pairs(self) -> KeyPairs:
+        """The pairs of all tuples."""
+        return self.pairs.together(self.held_out)
+
+
+def reported(week: Week, edges: int = EDGES) -> Report:
+    """Return what would be reported of a week; its two halves share the room for pairs."""
+    pairs, held_out = (
+        counted(week.part(slice(half, None, 2)), max(1, edges // 2)) for half in (0, 1)
+    )
+    left, right = (_counted_keys(column) for column in week)
+    return Report(pairs, held_out, (left, right))
+
+
+def _counted_keys(column: NDArray[np.int64]) -> KeyCounts:
+    sketch = SpaceSaving(KEYS)
+    sketch.update(column)
+    return KeyCounts.of(sketch)
 
 
 def counted(week: Week, edges: int = EDGES) -> KeyPairs:
@@ -182,13 +221,15 @@ class Deployment:
             raise TypeError(f"{self.optimizer.name} routes by something else than tables")
         return first, second
 
-    def run(self, week: Week, pairs: KeyPairs) -> Epoch:
+    def run(self, week: Week, told: KeyPairs | Report) -> Epoch:
         """Route a week, ask the optimizer, and apply what it says.
 
         Args:
             week: the tuples.
-            pairs: what is reported of them.
+            told: what is reported of them; of mere pairs none are held out, and no keys counted.
         """
+        if isinstance(told, KeyPairs):
+            told = Report(told, _NO_PAIRS, (_NO_KEYS, _NO_KEYS))
         tables = self.tables
         # Before the first decision there is nothing that unknown keys could go by.
         unknown = self.unknown if len(tables[0]) else Unknown.BY_HASH
@@ -197,14 +238,14 @@ class Deployment:
             self._put_in_force(tables)
         start = time.process_time()
         decision = self.optimizer.plan(
-            self._job.under(self.plan), self._cluster, self._statistics(pairs), self.plan
+            self._job.under(self.plan), self._cluster, self._statistics(told), self.plan
         )
         planning = time.process_time() - start
         self.plan = self.plan.amended(decision)
         moved, keys = _moved(week, tables, self.tables)
         if self._forgetful:
-            self._put_in_force(_only(self.tables, pairs))
-        self._remember(pairs)
+            self._put_in_force(_only(self.tables, told.all_pairs))
+        self._remember(told.all_pairs)
         epoch = Epoch(
             locality=epoch.locality,
             imbalance=epoch.imbalance,
@@ -221,9 +262,15 @@ class Deployment:
     def _put_in_force(self, tables: Tables) -> None:
         self.plan = self.plan.amended(Plan(routing=dict(zip(_OPERATORS, tables, strict=True))))
 
-    def _statistics(self, pairs: KeyPairs) -> Statistics:
-        history = {} if self._history is None else {_HOP: self._history}
-        return Statistics(epoch=len(self.epochs), pairs={_HOP: pairs}, history=history)
+    def _statistics(self, told: Report) -> Statistics:
+        keys = zip(_OPERATORS, told.keys, strict=True)
+        return Statistics(
+            epoch=len(self.epochs),
+            pairs={_HOP: told.pairs},
+            held_out={_HOP: told.held_out} if len(told.held_out) else {},
+            keys={name: counts for name, counts in keys if len(counts)},
+            history={} if self._history is None else {_HOP: self._history},
+        )
 
     def _remember(self, pairs: KeyPairs) -> None:
         """Let the past fade; no more pairs of it are kept than are counted in a week."""

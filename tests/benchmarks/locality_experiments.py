@@ -15,6 +15,7 @@ from epochs import (
     every_pair,
     first_pairs,
     locality,
+    reported,
     run_batches,
 )
 from harness import interleaved
@@ -99,7 +100,7 @@ def over_weeks(
     edges: int = EDGES,
     seed: int = 0,
 ) -> Story:
-    """Run contenders side by side through the same weeks; all but hash know the same pairs."""
+    """Run contenders side by side through the same weeks; all but hash are told the same."""
     contenders = {name: CONTENDERS[name] for name in names if name != ORACLE}
     jobs = {
         name: Deployment(make(seed), instances=parts, unknown=unknown, batch=batch, edges=edges)
@@ -107,10 +108,11 @@ def over_weeks(
     }
     story = Story({name: [] for name in names})
     for week in weeks:
-        pairs = counted(week, edges)
-        story.expected.append(partition_as_published(pairs, parts, seed=seed).locality)
+        told = reported(week, edges)
+        expected = partition_as_published(told.all_pairs, parts, seed=seed).locality
+        story.expected.append(expected)
         for name, job in jobs.items():
-            story.epochs[name].append(job.run(week, pairs))
+            story.epochs[name].append(job.run(week, told))
         if ORACLE in names:
             partition = partition_keys(every_pair(week), parts, tries=2, seed=seed)
             story.epochs[ORACLE].append(routed(week, partition, Unknown.BY_HASH))
@@ -132,9 +134,9 @@ def forgetting(drift: Drift, weeks: int, *, batch: int, edges: int) -> dict[str,
         for name, (optimizer, forgetful) in variants.items()
     }
     for week in drift.weeks(weeks):
-        pairs = counted(week, edges)
+        told = reported(week, edges)
         for job in jobs.values():
-            job.run(week, pairs)
+            job.run(week, told)
     return {name: job.epochs for name, job in jobs.items()}
 
 
