@@ -50,16 +50,29 @@ def hash_parts(keys: Any, parts: int, *, choice: int = 0) -> Parts:
 def code_parts(codes: Codes, parts: int, *, choice: int = 0) -> Parts:
     """Return the part of each key, given the keys' codes; see `hash_parts`."""
     constant = _constant(choice)
-    count = np.uint64(parts)
     chosen = np.empty(len(codes), dtype=np.int32)
     for start in range(0, len(codes), BLOCK):
         span = slice(start, start + BLOCK)
-        hashed = mix(codes[span] ^ constant)
-        hashed >>= _HALF
-        hashed *= count
-        hashed >>= _HALF
-        chosen[span] = hashed
+        chosen[span] = place_parts(mix(codes[span] ^ constant), parts)
     return chosen
+
+
+def key_places(codes: Codes) -> Codes:
+    """Return where each key stands on the ring of hashes, given the keys' codes.
+
+    Keys of one part stand together, however many parts there are: in the order of their places,
+    each part is a contiguous stretch. No two codes have one place.
+    """
+    places: Codes = mix(codes ^ _constant(0))
+    return places
+
+
+def place_parts(places: Codes, parts: int) -> Parts:
+    """Return the part that each place of the ring falls into, as `code_parts` does for codes."""
+    chosen = places >> _HALF
+    chosen *= np.uint64(parts)
+    chosen >>= _HALF
+    return chosen.astype(np.int32)
 
 
 def _constant(choice: int) -> np.uint64:

@@ -11,8 +11,10 @@ from grouping.routing_table import RoutingTable
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.errors import (
+    CheckpointError,
     CorruptDataError,
     EmptySketchError,
+    FoldError,
     InvalidKeyError,
     InvalidValueError,
     MergeError,
@@ -22,6 +24,7 @@ from optimizers.errors import (
     PlanConflictError,
     PlanError,
     PluginError,
+    StateError,
     TopologyError,
     UnknownNameError,
 )
@@ -46,6 +49,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Chain",
+    "CheckpointError",
     "Cluster",
     "CorruptDataError",
     "Deployment",
@@ -54,6 +58,7 @@ __all__ = [
     "EmptySketchError",
     "Fields",
     "Fixed",
+    "FoldError",
     "GroupMove",
     "GroupStatistics",
     "GroupTraffic",
@@ -83,6 +88,7 @@ __all__ = [
     "Probe",
     "RoutingTable",
     "Shuffle",
+    "StateError",
     "Statistics",
     "Topology",
     "TopologyError",

@@ -14,7 +14,10 @@
     ├── UnknownNameError         an operator, edge, node or strategy that nobody declared
     ├── PlanError                a decision that this topology or cluster cannot carry out
     │   └── PlanConflictError    two decisions on one thing
-    └── PluginError              a strategy that is registered but cannot be used
+    ├── PluginError              a strategy that is registered but cannot be used
+    ├── FoldError                tuples that an operator's work cannot be done on
+    └── CheckpointError          a checkpoint that is damaged, foreign, or cannot be written
+        └── StateError           state that contradicts itself
 
 The first six come from `sketches.errors`, `PartitionError` from `grouping.errors`. Each message
 names the value and the remedy.
@@ -34,8 +37,10 @@ from sketches.errors import (
 )
 
 __all__ = [
+    "CheckpointError",
     "CorruptDataError",
     "EmptySketchError",
+    "FoldError",
     "InvalidKeyError",
     "InvalidValueError",
     "MergeError",
@@ -45,6 +50,7 @@ __all__ = [
     "PlanConflictError",
     "PlanError",
     "PluginError",
+    "StateError",
     "TopologyError",
     "UnknownNameError",
 ]
@@ -98,3 +104,15 @@ class PlanConflictError(PlanError):
 
 class PluginError(PenstockError):
     """A registered strategy cannot be loaded, or is not an `Optimizer`."""
+
+
+class FoldError(PenstockError, ValueError):
+    """The tuples that reach an operator are not such as its work can be done on."""
+
+
+class CheckpointError(PenstockError, RuntimeError):
+    """A checkpoint is damaged, of another job or version, or cannot be read or written."""
+
+
+class StateError(CheckpointError):
+    """The state of a keyed operator contradicts itself."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouping.hashing import hash_parts
+from grouping.hashing import code_parts, hash_parts, key_places, place_parts
 from grouping.key_batch import KeyBatch
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.keys import Pairs, as_keys
@@ -175,3 +175,16 @@ def test_choices_know_nothing_of_each_other(choices):
 def test_numbers_out_of_range_are_refused_by_name(parts, choice, words):
     with pytest.raises(InvalidValueError, match=words):
         hash_parts([1], parts, choice=choice)
+
+
+@given(
+    st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=50),
+    st.integers(1, (1 << 31) - 1),
+)
+def test_keys_in_the_order_of_their_places_are_in_the_order_of_their_parts(keys, parts):
+    codes = as_keys(np.array(keys, dtype=np.int64)).codes
+    places = key_places(codes)
+
+    assert code_parts(codes, parts).tolist() == place_parts(places, parts).tolist()
+    assert (np.diff(place_parts(np.sort(places), parts)) >= 0).all()
+    assert len(set(keys)) == len(set(places.tolist()))

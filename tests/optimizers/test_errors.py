@@ -8,8 +8,10 @@ import pytest
 
 from optimizers import errors
 from optimizers.errors import (
+    CheckpointError,
     CorruptDataError,
     EmptySketchError,
+    FoldError,
     InvalidKeyError,
     InvalidValueError,
     MergeError,
@@ -19,6 +21,7 @@ from optimizers.errors import (
     PlanConflictError,
     PlanError,
     PluginError,
+    StateError,
     TopologyError,
     UnknownNameError,
 )
@@ -36,6 +39,9 @@ KINDS = {
     PlanError: ValueError,
     PlanConflictError: PlanError,
     PluginError: PenstockError,
+    FoldError: ValueError,
+    CheckpointError: RuntimeError,
+    StateError: CheckpointError,
 }
 
 

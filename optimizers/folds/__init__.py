@@ -1,0 +1,1 @@
+"""What operators do: vectorised folds over the tuples of many keys, and stateless functions."""

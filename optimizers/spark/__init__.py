@@ -1,0 +1,1 @@
+"""The engine on Apache Spark: the only place that talks to it."""
