@@ -17,7 +17,7 @@ from grouping.slots import ABSENT, CodeSlots
 from sketches.checks import whole
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
 from sketches.key_columns import KeyColumn, PackedPairs
-from sketches.keys import as_keys
+from sketches.keys import Codes, as_keys
 from sketches.values import numeric, protected
 
 
@@ -117,6 +117,15 @@ class RoutingTable(Grouping):
         unknown = np.flatnonzero(~known)
         parts[unknown] = code_parts(codes[unknown], self.instances)
         return batch.spread(known), batch.spread(parts)
+
+    @property
+    def codes(self) -> Codes:
+        """The code of each key that has an owner by name, in the order of `keys`."""
+        return self._column.codes
+
+    def find_codes(self, codes: Codes) -> Parts:
+        """Return the instance of each key, told by its code; `ABSENT` for those not in the table."""
+        return self._slots.find(codes)
 
     def with_keys(self, keys: Any, parts: Any) -> "RoutingTable":
         """Return a table that knows more keys.
