@@ -124,7 +124,7 @@ class RoutingTable(Grouping):
         return self._column.codes
 
     def find_codes(self, codes: Codes) -> Parts:
-        """Return the instance of each key, told by its code; `ABSENT` for those not in the table."""
+        """Return the instance of each key, told by its code; `ABSENT` where it is not known."""
         return self._slots.find(codes)
 
     def with_keys(self, keys: Any, parts: Any) -> "RoutingTable":
