@@ -1,0 +1,202 @@
+"""How many, how much, and how much on average, for each key."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optimizers.errors import FoldError
+from optimizers.folds.columns import (
+    array_of,
+    filled,
+    numbers_of,
+    one_array,
+    or_null,
+    present,
+    seen_in,
+    type_of,
+)
+from optimizers.folds.fold import Fold, check_parts
+
+_HALF = 32
+_LOW_HALF = (1 << _HALF) - 1
+_LIMIT = 1 << (_HALF - 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Count(Fold):
+    """How many tuples a key has had; with a column, how many in which that is not null.
+
+    >>> visits = pa.table({"user": ["ann", "bob", "ann"], "page": ["/", "/", None]})
+    >>> Count()(visits, "user").to_pydict()
+    {'user': ['ann', 'bob'], 'count': [2, 1]}
+    >>> Count("page")(visits, "user").to_pydict()
+    {'user': ['ann', 'bob'], 'count': [1, 1]}
+
+    Attributes:
+        column: the column whose values are counted; None to count tuples.
+    """
+
+    column: str | None = None
+
+    def state(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the one column that is kept."""
+        if self.column is not None:
+            type_of(tuples, self.column)
+        return pa.schema([("count", pa.int64())])
+
+    def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
+        """Add the number of tuples of each key."""
+        numbers = self.checked(tuples, keys, before)
+        if self.column is not None:
+            values = array_of(tuples, self.column)
+            numbers = numbers[present(values)] if values.null_count else numbers
+        counts = numbers_of(before, "count")
+        counts += np.bincount(numbers, minlength=len(before))
+        return pa.table([pa.array(counts)], schema=before.schema)
+
+    def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
+        """Add both numbers."""
+        check_parts(one, other)
+        counts = numbers_of(one, "count") + numbers_of(other, "count")
+        return pa.table([pa.array(counts)], schema=one.schema)
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Fold):
+    """The sum of a column of numbers for each key.
+
+    Nulls are left out, and a key that had nothing else has no sum (null). Sums of integers are
+    exact, or refused as soon as one does not fit 64 bits. Sums of floats are added one after the
+    other in double precision: n numbers give an error of at most n * 2^-53 times the sum of
+    their absolute values. The order is that of arrival, so the result is the same to the last
+    bit however the stream was cut into batches; only `merge` rounds otherwise. NaN and
+    infinities are numbers like others: they stay in the sum.
+
+    >>> orders = pa.table({"user": ["ann", "bob", "ann"], "amount": [3, 5, 4]})
+    >>> Sum("amount")(orders, "user").to_pydict()
+    {'user': ['ann', 'bob'], 'sum': [7, 5]}
+
+    Attributes:
+        column: the column that is added up; integers or floats.
+    """
+
+    column: str
+
+    def state(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the one column that is kept: int64 for integers, float64 for floats."""
+        return pa.schema([("sum", _sum_type(self, self.column, tuples))])
+
+    def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
+        """Add the numbers of each key."""
+        numbers = self.checked(tuples, keys, before)
+        values, numbers = filled(array_of(tuples, self.column), numbers)
+        sums = _added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
+        there = seen_in(one_array(before.column("sum")), numbers)
+        return pa.table([or_null(sums, there)], schema=before.schema)
+
+    def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
+        """Add both sums."""
+        check_parts(one, other)
+        first, second = one_array(one.column("sum")), one_array(other.column("sum"))
+        sums = _added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
+        there = present(first) | present(second)
+        return pa.table([or_null(sums, there)], schema=one.schema)
+
+
+@dataclass(frozen=True, repr=False)
+class Mean(Fold):
+    """The mean of a column of numbers for each key.
+
+    Kept are the sum, as `Sum` keeps it, and how many numbers are in it; nulls are left out.
+    The mean is a float64, and null where a key had only nulls.
+
+    >>> orders = pa.table({"user": ["ann", "bob", "ann"], "amount": [3, 5, 4]})
+    >>> Mean("amount")(orders, "user").to_pydict()
+    {'user': ['ann', 'bob'], 'mean': [3.5, 5.0]}
+
+    Attributes:
+        column: the column whose mean it is; integers or floats.
+    """
+
+    column: str
+
+    def state(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the two columns that are kept."""
+        return pa.schema(
+            [("sum", _sum_type(self, self.column, tuples)), ("count", pa.int64())],
+        )
+
+    def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
+        """Add the numbers of each key, and how many they are."""
+        numbers = self.checked(tuples, keys, before)
+        values, numbers = filled(array_of(tuples, self.column), numbers)
+        sums = _added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
+        counts = numbers_of(before, "count")
+        counts += np.bincount(numbers, minlength=len(before))
+        return pa.table([pa.array(sums), pa.array(counts)], schema=before.schema)
+
+    def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
+        """Add both sums and both numbers."""
+        check_parts(one, other)
+        sums = _added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
+        counts = numbers_of(one, "count") + numbers_of(other, "count")
+        return pa.table([pa.array(sums), pa.array(counts)], schema=one.schema)
+
+    def results(self, state: pa.Table) -> pa.Table:
+        """Return the sums divided by the numbers."""
+        sums, counts = numbers_of(state, "sum"), numbers_of(state, "count")
+        means = sums.astype(np.float64) / np.maximum(counts, 1)
+        return pa.table({"mean": or_null(means, counts > 0)})
+
+
+def _sum_type(fold: Fold, column: str, tuples: pa.Schema) -> pa.DataType:
+    kind = type_of(tuples, column)
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    raise FoldError(
+        f"{fold!r} cannot add up column {column!r} of type {kind}; cast it to int64 or float64"
+    )
+
+
+def _added(
+    column: str, sums: NDArray[Any], values: NDArray[Any], keys: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return the sums of keys after these values, one after the other."""
+    if sums.dtype.kind != "f":
+        return _whole_sums(column, sums, values, keys)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities are sums as well
+        np.add.at(sums, keys, values.astype(np.float64, copy=False))
+    return sums
+
+
+def _added_rows(column: str, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    return _added(column, one, other, np.arange(len(one)))
+
+
+def _whole_sums(
+    column: str, sums: NDArray[np.int64], values: NDArray[Any], keys: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return sums of integers, or say that one of them is beyond 64 bits.
+
+    Upper and lower halves are added up apart: neither can overflow with fewer than 2^31 tuples,
+    and a sum that was too large on the way but is not in the end is no mistake.
+    """
+    high, low = sums >> _HALF, sums & _LOW_HALF
+    if values.dtype != np.uint64:
+        values = values.astype(np.int64, copy=False)
+    np.add.at(high, keys, (values >> values.dtype.type(_HALF)).astype(np.int64, copy=False))
+    np.add.at(low, keys, (values & values.dtype.type(_LOW_HALF)).astype(np.int64, copy=False))
+    high += low >> _HALF
+    low &= _LOW_HALF
+    too_large = int(np.count_nonzero((high < -_LIMIT) | (high >= _LIMIT)))
+    if too_large:
+        raise FoldError(
+            f"the sum of column {column!r} does not fit 64 bits for {too_large} of {len(sums)} "
+            "keys; cast it to float64, or add up something smaller"
+        )
+    return (high << _HALF) | low

@@ -1,0 +1,92 @@
+"""Columns as folds read them: one array, its nulls told apart, checked by type."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optimizers.folds.keys import column_index
+
+
+class Filled(NamedTuple):
+    """The values of a column that are there, and the keys they belong to.
+
+    Attributes:
+        values: those that are not null, in their order.
+        keys: for each, the number of its key.
+    """
+
+    values: pa.Array
+    keys: NDArray[np.int64]
+
+
+def type_of(schema: pa.Schema, name: str) -> pa.DataType:
+    """Return the type of a column; that of the words where it is a dictionary.
+
+    Raises:
+        FoldError: no column is called so, or several are.
+    """
+    return plain(schema.field(column_index(schema, name)).type)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type that values have once they are out of dictionaries and views."""
+    if pa.types.is_dictionary(kind):
+        return plain(kind.value_type)
+    if kind == pa.string_view():
+        return pa.string()
+    if kind == pa.binary_view():
+        return pa.binary()
+    return kind
+
+
+def array_of(table: pa.Table, name: str) -> pa.Array:
+    """Return a column as one array of its plain type."""
+    column = table.column(column_index(table.schema, name))
+    kind = plain(column.type)
+    if column.type != kind:
+        column = column.cast(kind)
+    return one_array(column)
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a chunked column as one array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+
+
+def filled(values: pa.Array, keys: NDArray[np.int64]) -> Filled:
+    """Drop the nulls of a column."""
+    if not values.null_count:
+        return Filled(values, keys)
+    return Filled(values.drop_null(), keys[present(values)])
+
+
+def present(values: pa.Array) -> NDArray[np.bool_]:
+    """Return where a column is not null."""
+    there: NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return there
+
+
+def numbers_of(state: pa.Table, name: str, otherwise: float = 0) -> NDArray[Any]:
+    """Return a numeric column of state in memory of its own, nulls replaced."""
+    column = one_array(state.column(name))
+    if column.null_count:
+        column = column.fill_null(otherwise)
+    copy: NDArray[Any] = column.to_numpy().copy()
+    return copy
+
+
+def seen_in(values: pa.Array, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each row of a column of state whether it was there or one of these keys is it."""
+    seen = present(values)
+    seen = seen.copy()
+    seen[keys] = True
+    return seen
+
+
+def or_null(values: NDArray[Any], there: NDArray[np.bool_]) -> pa.Array:
+    """Return values as a column, null where they are not there."""
+    return pa.array(values, mask=None if there.all() else ~there)

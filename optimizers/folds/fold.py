@@ -1,0 +1,237 @@
+"""The shape of what a keyed operator does: what it keeps for a key, and how tuples change it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optimizers.errors import FoldError, InvalidValueError
+from optimizers.folds.keys import column_index, key_names, key_numbers
+
+
+class Emit(StrEnum):
+    """What a keyed operator sends on, each time it has taken in a batch of tuples."""
+
+    TUPLES = "tuples"
+    """The tuples themselves, unchanged."""
+    CHANGES = "changes"
+    """One row for each key that came: its key columns and its results."""
+    NOTHING = "nothing"
+    """No rows; its state is there to be read."""
+    OWN = "own"
+    """The rows that the fold itself says, if it is one that says any, such as `EachKey`."""
+
+
+class Step(NamedTuple):
+    """What one batch of tuples has led to.
+
+    Attributes:
+        state: the state of the keys that came, row by row as it was before.
+        emitted: the rows to send on; None where the fold emits nothing at all.
+    """
+
+    state: pa.Table
+    emitted: pa.Table | None
+
+
+@dataclass(frozen=True, repr=False)
+class Fold(ABC):
+    """What a keyed operator keeps for each key, and how tuples change it: many keys at a time.
+
+    A subclass says what it keeps (`state`) and how a batch of tuples changes that (`absorb`).
+    If its state may be split over several instances, it also says how to put it together
+    (`merge`); if readers should see something else than the state itself, what (`results`).
+    It is a frozen value: pickled to where it runs, and equal to another of the same fields.
+
+    A fold is given to a keyed operator: ``Operator("visits", "user", apply=Count())``. It can
+    also be called, on a whole table: ``Count()(table, "user")``.
+
+    Attributes:
+        emit: what the operator sends on.
+    """
+
+    emit: Emit = field(default=Emit.CHANGES, kw_only=True)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "emit", Emit(self.emit))
+        except ValueError:
+            known = ", ".join(f"Emit.{emit.name}" for emit in Emit)
+            raise InvalidValueError(f"emit={self.emit!r} is none of {known}") from None
+        if self.emit is Emit.OWN and not self.has_own_rows:
+            raise InvalidValueError(
+                f"{type(self).__name__} says no rows of its own, so emit=Emit.OWN means nothing; "
+                "use Emit.CHANGES, Emit.TUPLES or Emit.NOTHING"
+            )
+
+    def __repr__(self) -> str:
+        """Return how it is written: the fields that differ from their defaults, ``emit`` last.
+
+        The same in every process, so that a checkpoint can tell one fold from another by it.
+        """
+        named = [f for f in fields(self) if f.name != "emit" and f.repr]
+        words = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in named
+            if f.default is MISSING or getattr(self, f.name) != f.default
+        ]
+        if self.emit is not Emit.CHANGES:
+            words.append(f"emit=Emit.{self.emit.name}")
+        return f"{type(self).__name__}({', '.join(words)})"
+
+    @property
+    def has_own_rows(self) -> bool:
+        """Whether `own_schema` and `step` say rows of its own, for `Emit.OWN`."""
+        return False
+
+    @abstractmethod
+    def state(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the columns kept for a key, given the columns of the tuples.
+
+        Raises:
+            FoldError: a column it needs is not there, or is of a type it cannot use.
+        """
+
+    @abstractmethod
+    def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
+        """Return the state of some keys after these tuples.
+
+        Args:
+            tuples: in the order in which they arrived.
+            keys: for each tuple, the number of its key, from 0 to ``len(before) - 1``; each
+                number at least once.
+            before: row j is the state of key j so far, all null where the key is new.
+
+        Returns:
+            As many rows as ``before``, with the same columns.
+
+        Raises:
+            FoldError: the tuples or the state are not such as this fold can use.
+        """
+
+    def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
+        """Return row by row the state of a key of which each table holds a part.
+
+        Raises:
+            FoldError: this fold cannot tell one state from two.
+        """
+        raise FoldError(
+            f"{self!r} cannot be merged, so no key of it can be split over instances; "
+            "set partial=False and route by Fields(), or use another fold"
+        )
+
+    def results(self, state: pa.Table) -> pa.Table:
+        """Return what readers see of these states, row by row: the state itself, if not said."""
+        return state
+
+    def step(
+        self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table, key_rows: pa.Table
+    ) -> Step:
+        """Take in one batch of tuples: the state afterwards, and what is sent on.
+
+        This is what the engine calls. A fold with rows of its own does both here.
+
+        Args:
+            tuples: as in `absorb`.
+            keys: as in `absorb`.
+            before: as in `absorb`.
+            key_rows: row j holds the columns of key j, under the operator's names for them.
+        """
+        state = self.absorb(tuples, keys, before)
+        match self.emit:
+            case Emit.TUPLES:
+                return Step(state, tuples)
+            case Emit.CHANGES:
+                return Step(state, self.with_keys(key_rows, state))
+            case _:
+                return Step(state, None)
+
+    def emitted_schema(self, tuples: pa.Schema, key: str | Sequence[str]) -> pa.Schema | None:
+        """Return the columns of what is sent on, given those of the tuples; None for nothing."""
+        match self.emit:
+            case Emit.TUPLES:
+                return tuples
+            case Emit.CHANGES:
+                key_fields = [tuples.field(column_index(tuples, name)) for name in key_names(key)]
+                state = self.state(tuples).empty_table()
+                return self.with_keys(pa.schema(key_fields).empty_table(), state).schema
+            case Emit.OWN:
+                return self.own_schema()
+            case _:
+                return None
+
+    def own_schema(self) -> pa.Schema | None:
+        """Return the columns of the rows that it says itself; None if it says none."""
+        return None
+
+    def with_keys(self, key_rows: pa.Table, state: pa.Table) -> pa.Table:
+        """Return what readers see: the key columns, and beside them the results."""
+        results = self.results(state)
+        twice = sorted(set(key_rows.column_names) & set(results.column_names))
+        if twice:
+            raise FoldError(
+                f"{self!r} calls a result {twice[0]!r} as the key is called; "
+                f"name it otherwise: Together(name=...)"
+            )
+        names = [*key_rows.column_names, *results.column_names]
+        return pa.table([*key_rows.columns, *results.columns], names=names)
+
+    def __call__(self, tuples: pa.Table, key: str | Sequence[str]) -> pa.Table:
+        """Fold a whole table from nothing: one row a key, in order of first appearance."""
+        names = key_names(key)
+        schema = self.state(tuples.schema)
+        keys, firsts, _ = key_numbers(tuples, names)
+        key_rows = tuples.select(names).take(pa.array(firsts))
+        state, _ = self.step(tuples, keys, nothing(schema, len(firsts)), key_rows)
+        return self.with_keys(key_rows, state).take(pa.array(np.argsort(firsts)))
+
+    def checked(
+        self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table
+    ) -> NDArray[np.int64]:
+        """Return the keys, having made sure that all three go together; for use in `absorb`."""
+        check_state(self, self.state(tuples.schema), before)
+        numbers = np.asarray(keys)
+        if numbers.dtype.kind not in "iu" or numbers.shape != (len(tuples),):
+            raise FoldError(
+                f"{numbers.dtype} keys of shape {numbers.shape} do not fit {len(tuples)} tuples; "
+                "give each the number of its key"
+            )
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(before):
+            raise FoldError(
+                f"keys from {numbers.min()} to {numbers.max()} do not fit {len(before)} rows of "
+                f"state; number them from 0"
+            )
+        return numbers.astype(np.int64, copy=False)
+
+
+def nothing(schema: pa.Schema, keys: int) -> pa.Table:
+    """Return the state of so many keys that have had no tuple yet."""
+    return pa.table([pa.nulls(keys, field.type) for field in schema], schema=schema)
+
+
+def check_state(fold: Fold, wanted: pa.Schema, state: pa.Table) -> None:
+    """Refuse state that is of other columns than this fold keeps of these tuples."""
+    kept = [(field.name, field.type) for field in state.schema]
+    if kept != [(field.name, field.type) for field in wanted]:
+        raise FoldError(
+            f"{fold!r} keeps {_listed(wanted)} of these tuples, but its state so far is "
+            f"{_listed(state.schema)}; cast the tuples to the types they had before"
+        )
+
+
+def check_parts(one: pa.Table, other: pa.Table) -> None:
+    """Refuse two parts of state that do not go together row by row."""
+    if len(one) != len(other) or not one.schema.equals(other.schema):
+        raise FoldError(
+            f"{len(one)} rows of {_listed(one.schema)} and {len(other)} of "
+            f"{_listed(other.schema)} are not two parts of one state; give the same keys to both"
+        )
+
+
+def _listed(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns"
