@@ -1,18 +1,27 @@
 """What operators do: vectorised folds over the tuples of many keys, and stateless functions."""
 
 from optimizers.folds.aggregates import Count, Mean, Sum
+from optimizers.folds.extremes import Last, Max, Min
 from optimizers.folds.fold import Emit, Fold, Step
 from optimizers.folds.keys import KeyNumbers, codes_of, key_numbers
 from optimizers.folds.rows import as_batches
+from optimizers.folds.tallies import Distinct, TopK
+from optimizers.folds.together import Together
 
 __all__ = [
     "Count",
+    "Distinct",
     "Emit",
     "Fold",
     "KeyNumbers",
+    "Last",
+    "Max",
     "Mean",
+    "Min",
     "Step",
     "Sum",
+    "Together",
+    "TopK",
     "as_batches",
     "codes_of",
     "key_numbers",

@@ -1,13 +1,11 @@
 """How many, how much, and how much on average, for each key."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optimizers.errors import FoldError
 from optimizers.folds.columns import (
     array_of,
     filled,
@@ -19,10 +17,7 @@ from optimizers.folds.columns import (
     type_of,
 )
 from optimizers.folds.fold import Fold, check_parts
-
-_HALF = 32
-_LOW_HALF = (1 << _HALF) - 1
-_LIMIT = 1 << (_HALF - 1)
+from optimizers.folds.sums import added, added_rows, sum_type
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,13 +82,13 @@ class Sum(Fold):
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the one column that is kept: int64 for integers, float64 for floats."""
-        return pa.schema([("sum", _sum_type(self, self.column, tuples))])
+        return pa.schema([("sum", sum_type(self, self.column, tuples))])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
         """Add the numbers of each key."""
         numbers = self.checked(tuples, keys, before)
         values, numbers = filled(array_of(tuples, self.column), numbers)
-        sums = _added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
+        sums = added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
         there = seen_in(one_array(before.column("sum")), numbers)
         return pa.table([or_null(sums, there)], schema=before.schema)
 
@@ -101,7 +96,7 @@ class Sum(Fold):
         """Add both sums."""
         check_parts(one, other)
         first, second = one_array(one.column("sum")), one_array(other.column("sum"))
-        sums = _added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
+        sums = added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
         there = present(first) | present(second)
         return pa.table([or_null(sums, there)], schema=one.schema)
 
@@ -126,14 +121,14 @@ class Mean(Fold):
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the two columns that are kept."""
         return pa.schema(
-            [("sum", _sum_type(self, self.column, tuples)), ("count", pa.int64())],
+            [("sum", sum_type(self, self.column, tuples)), ("count", pa.int64())],
         )
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
         """Add the numbers of each key, and how many they are."""
         numbers = self.checked(tuples, keys, before)
         values, numbers = filled(array_of(tuples, self.column), numbers)
-        sums = _added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
+        sums = added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
         counts = numbers_of(before, "count")
         counts += np.bincount(numbers, minlength=len(before))
         return pa.table([pa.array(sums), pa.array(counts)], schema=before.schema)
@@ -141,7 +136,7 @@ class Mean(Fold):
     def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
         """Add both sums and both numbers."""
         check_parts(one, other)
-        sums = _added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
+        sums = added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
         counts = numbers_of(one, "count") + numbers_of(other, "count")
         return pa.table([pa.array(sums), pa.array(counts)], schema=one.schema)
 
@@ -150,53 +145,3 @@ class Mean(Fold):
         sums, counts = numbers_of(state, "sum"), numbers_of(state, "count")
         means = sums.astype(np.float64) / np.maximum(counts, 1)
         return pa.table({"mean": or_null(means, counts > 0)})
-
-
-def _sum_type(fold: Fold, column: str, tuples: pa.Schema) -> pa.DataType:
-    kind = type_of(tuples, column)
-    if pa.types.is_integer(kind):
-        return pa.int64()
-    if pa.types.is_floating(kind):
-        return pa.float64()
-    raise FoldError(
-        f"{fold!r} cannot add up column {column!r} of type {kind}; cast it to int64 or float64"
-    )
-
-
-def _added(
-    column: str, sums: NDArray[Any], values: NDArray[Any], keys: NDArray[np.int64]
-) -> NDArray[Any]:
-    """Return the sums of keys after these values, one after the other."""
-    if sums.dtype.kind != "f":
-        return _whole_sums(column, sums, values, keys)
-    with np.errstate(invalid="ignore", over="ignore"):  # infinities are sums as well
-        np.add.at(sums, keys, values.astype(np.float64, copy=False))
-    return sums
-
-
-def _added_rows(column: str, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    return _added(column, one, other, np.arange(len(one)))
-
-
-def _whole_sums(
-    column: str, sums: NDArray[np.int64], values: NDArray[Any], keys: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return sums of integers, or say that one of them is beyond 64 bits.
-
-    Upper and lower halves are added up apart: neither can overflow with fewer than 2^31 tuples,
-    and a sum that was too large on the way but is not in the end is no mistake.
-    """
-    high, low = sums >> _HALF, sums & _LOW_HALF
-    if values.dtype != np.uint64:
-        values = values.astype(np.int64, copy=False)
-    np.add.at(high, keys, (values >> values.dtype.type(_HALF)).astype(np.int64, copy=False))
-    np.add.at(low, keys, (values & values.dtype.type(_LOW_HALF)).astype(np.int64, copy=False))
-    high += low >> _HALF
-    low &= _LOW_HALF
-    too_large = int(np.count_nonzero((high < -_LIMIT) | (high >= _LIMIT)))
-    if too_large:
-        raise FoldError(
-            f"the sum of column {column!r} does not fit 64 bits for {too_large} of {len(sums)} "
-            "keys; cast it to float64, or add up something smaller"
-        )
-    return (high << _HALF) | low
