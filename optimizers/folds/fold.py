@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
 from optimizers.folds.keys import column_index, key_names, key_numbers
+from optimizers.folds.messages import listed
 
 
 class Emit(StrEnum):
@@ -53,7 +54,11 @@ class Fold(ABC):
 
     Attributes:
         emit: what the operator sends on.
+        alone: whether it has to be told its keys, by `step`, and so can be none of several
+            folds `Together`.
     """
+
+    alone: ClassVar[bool] = False
 
     emit: Emit = field(default=Emit.CHANGES, kw_only=True)
 
@@ -63,7 +68,7 @@ class Fold(ABC):
         except ValueError:
             known = ", ".join(f"Emit.{emit.name}" for emit in Emit)
             raise InvalidValueError(f"emit={self.emit!r} is none of {known}") from None
-        if self.emit is Emit.OWN and not self.has_own_rows:
+        if self.emit is Emit.OWN and self.own_schema() is None:
             raise InvalidValueError(
                 f"{type(self).__name__} says no rows of its own, so emit=Emit.OWN means nothing; "
                 "use Emit.CHANGES, Emit.TUPLES or Emit.NOTHING"
@@ -83,11 +88,6 @@ class Fold(ABC):
         if self.emit is not Emit.CHANGES:
             words.append(f"emit=Emit.{self.emit.name}")
         return f"{type(self).__name__}({', '.join(words)})"
-
-    @property
-    def has_own_rows(self) -> bool:
-        """Whether `own_schema` and `step` say rows of its own, for `Emit.OWN`."""
-        return False
 
     @abstractmethod
     def state(self, tuples: pa.Schema) -> pa.Schema:
@@ -142,7 +142,10 @@ class Fold(ABC):
             before: as in `absorb`.
             key_rows: row j holds the columns of key j, under the operator's names for them.
         """
-        state = self.absorb(tuples, keys, before)
+        return self.sent(self.absorb(tuples, keys, before), tuples, key_rows)
+
+    def sent(self, state: pa.Table, tuples: pa.Table, key_rows: pa.Table) -> Step:
+        """Return the state with what is sent on, as ``emit`` has it; for use in `step`."""
         match self.emit:
             case Emit.TUPLES:
                 return Step(state, tuples)
@@ -219,8 +222,8 @@ def check_state(fold: Fold, wanted: pa.Schema, state: pa.Table) -> None:
     kept = [(field.name, field.type) for field in state.schema]
     if kept != [(field.name, field.type) for field in wanted]:
         raise FoldError(
-            f"{fold!r} keeps {_listed(wanted)} of these tuples, but its state so far is "
-            f"{_listed(state.schema)}; cast the tuples to the types they had before"
+            f"{fold!r} keeps {listed(wanted)} of these tuples, but its state so far is "
+            f"{listed(state.schema)}; cast the tuples to the types they had before"
         )
 
 
@@ -228,10 +231,6 @@ def check_parts(one: pa.Table, other: pa.Table) -> None:
     """Refuse two parts of state that do not go together row by row."""
     if len(one) != len(other) or not one.schema.equals(other.schema):
         raise FoldError(
-            f"{len(one)} rows of {_listed(one.schema)} and {len(other)} of "
-            f"{_listed(other.schema)} are not two parts of one state; give the same keys to both"
+            f"{len(one)} rows of {listed(one.schema)} and {len(other)} of "
+            f"{listed(other.schema)} are not two parts of one state; give the same keys to both"
         )
-
-
-def _listed(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns"

@@ -1,6 +1,6 @@
 """Several folds over the same keys, in one pass."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,11 @@ class Together(Fold):
                 )
             if not isinstance(fold, Fold):
                 raise InvalidValueError(f"{name}={fold!r} is not a fold, such as Count()")
+            if fold.alone:
+                raise InvalidValueError(
+                    f"{name}={fold!r} cannot share keys with other folds; give it an operator of "
+                    "its own"
+                )
             if fold.emit is not Emit.CHANGES:
                 raise InvalidValueError(
                     f"{name}={fold!r} cannot say what is sent on, as several folds are together; "
@@ -68,9 +73,6 @@ class Together(Fold):
         if self.emit is not Emit.CHANGES:
             words.append(f"emit=Emit.{self.emit.name}")
         return f"Together({', '.join(words)})"
-
-    def __reduce__(self) -> tuple[Callable[..., "Together"], tuple[object, ...]]:
-        return _together, (self.folds, self.emit)
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the columns of all folds, each with its fold's name before it."""
@@ -114,10 +116,6 @@ class Together(Fold):
             prefix = f"{name}."
             mine = [column for column in state.column_names if column.startswith(prefix)]
             yield fold, state.select(mine).rename_columns([c.removeprefix(prefix) for c in mine])
-
-
-def _together(folds: tuple[tuple[str, Fold], ...], emit: Emit) -> Together:
-    return Together(dict(folds), emit=emit)
 
 
 def _beside(parts: list[pa.Table], schema: pa.Schema) -> pa.Table:

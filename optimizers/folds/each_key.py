@@ -1,0 +1,160 @@
+"""The user's own function over the rows of one key."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optimizers.errors import FoldError, InvalidValueError
+from optimizers.folds.fold import Emit, Fold, Step
+from optimizers.folds.messages import name_of, shown
+from optimizers.folds.values import batch_of, check_columns, column_of
+
+KeyFunction = Callable[[tuple[Any, ...], pa.Table, Any], Any]
+"""``function(key, rows, state) -> state``, or ``-> (state, rows)`` where it has an output."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class EachKey(Fold):
+    """The user's own function over the rows of one key, called once for each key of a batch.
+
+    The function gets the key (a tuple of the values of its columns), a table of the key's tuples
+    in the order in which they arrived, and the state it returned for this key last time; None
+    where the key is new. It returns the state from now on: a plain Python value of the declared
+    type. One of another type is refused rather than changed, and so is one that Arrow would
+    round or cut. A function with an ``output`` returns a pair: the state, and the rows that the
+    operator sends on: a table, a record batch, a dict, an iterable of dicts, or None.
+
+    It costs a call for each key, where the other folds take all keys in one go.
+
+    >>> def longest(key, rows, state):
+    ...     return max([state or "", *rows["page"].to_pylist()], key=len)
+    >>> visits = pa.table({"user": ["ann", "bob", "ann"], "page": ["/", "/", "/exit"]})
+    >>> EachKey(longest, pa.string())(visits, "user").to_pydict()
+    {'user': ['ann', 'bob'], 'state': ['/exit', '/']}
+
+    Attributes:
+        function: what is called; must be importable where it runs.
+        kind: the Arrow type of the state.
+        output: the columns of the rows it sends on; None if it returns only a state.
+    """
+
+    function: KeyFunction
+    kind: pa.DataType
+    output: pa.Schema | None
+
+    alone = True
+
+    def __init__(
+        self,
+        function: KeyFunction,
+        state: pa.DataType,
+        output: pa.Schema | None = None,
+        *,
+        emit: Emit | None = None,
+    ) -> None:
+        own = Emit.CHANGES if output is None else Emit.OWN
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "kind", state)
+        object.__setattr__(self, "output", output)
+        object.__setattr__(self, "emit", own if emit is None else emit)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidValueError(f"EachKey({self.function!r}): that is not a function")
+        if not isinstance(self.kind, pa.DataType):
+            raise InvalidValueError(
+                f"state={self.kind!r} is not an Arrow type; write one such as pa.int64()"
+            )
+        if not isinstance(self.output, pa.Schema | None):
+            raise InvalidValueError(f"output={self.output!r} is not a schema; write pa.schema(...)")
+        super().__post_init__()
+        if self.output is not None and self.emit is not Emit.OWN:
+            raise InvalidValueError(
+                f"with emit=Emit.{self.emit.name} the rows that {name_of(self.function)} returns "
+                "would be lost; leave emit out, or output"
+            )
+
+    def __repr__(self) -> str:
+        words = [name_of(self.function), str(self.kind)]
+        if self.output is not None:
+            words.append(f"output=({', '.join(f'{f.name}: {f.type}' for f in self.output)})")
+        elif self.emit is not Emit.CHANGES:
+            words.append(f"emit=Emit.{self.emit.name}")
+        return f"EachKey({', '.join(words)})"
+
+    def own_schema(self) -> pa.Schema | None:
+        """Return the columns of the rows that the function says."""
+        return self.output
+
+    def state(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the one column that is kept; the function may read any column it likes."""
+        return pa.schema([("state", self.kind)])
+
+    def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> NoReturn:
+        """Refuse, as the function wants to know its key; see `step`."""
+        raise FoldError(f"{self!r} calls its function with the key; use step(), which is told it")
+
+    def step(
+        self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table, key_rows: pa.Table
+    ) -> Step:
+        """Call the function for each key, in the order of their numbers."""
+        numbers = self.checked(tuples, keys, before)
+        # In one chunk, and sorted, the rows of each key are a slice that costs nothing.
+        ordered = tuples.take(pa.array(np.argsort(numbers, kind="stable"))).combine_chunks()
+        counts = np.bincount(numbers, minlength=len(before))
+        states = before.column("state").to_pylist()
+        emitted: list[pa.Table] = []
+        end = 0
+        keys_as_tuples = zip(*(column.to_pylist() for column in key_rows.columns), strict=True)
+        for number, key in enumerate(keys_as_tuples):
+            start, end = end, end + int(counts[number])
+            returned = self.function(key, ordered.slice(start, end - start), states[number])
+            if self.output is None:
+                states[number] = returned
+            else:
+                place = f"what {name_of(self.function)} returned for key {key!r}"
+                states[number], rows = self._pair(returned, place)
+                emitted += self._rows(rows, self.output, place)
+        after = column_of(states, self.kind, lambda place: self._where(key_rows, place))
+        state = pa.table([after], schema=before.schema)
+        if self.output is None:
+            return self.sent(state, tuples, key_rows)
+        return Step(state, pa.concat_tables([self.output.empty_table(), *emitted]))
+
+    def _pair(self, returned: Any, place: str) -> tuple[Any, Any]:
+        if isinstance(returned, tuple) and len(returned) == 2:
+            return returned
+        raise FoldError(
+            f"{place}: {shown(returned)} is not a pair; with an output, a function returns its "
+            "state and the rows to send on: (state, rows)"
+        )
+
+    def _rows(self, rows: Any, schema: pa.Schema, place: str) -> list[pa.Table]:
+        """Return the rows that the function says for one key as a table, or no table."""
+        if isinstance(rows, pa.Table | pa.RecordBatch):
+            check_columns(rows.schema, schema, place)
+            return [rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])]
+        if isinstance(rows, Mapping):
+            rows = [rows]
+        if rows is None:
+            return []
+        whole = isinstance(rows, Iterable) and not isinstance(rows, str | bytes)
+        several = list(rows) if whole else [rows]
+        if not all(isinstance(row, Mapping) for row in several):
+            raise FoldError(
+                f"{place}: rows {shown(rows)} cannot be sent on; return a Table, a RecordBatch, "
+                "a dict, an iterable of dicts, or None"
+            )
+        if not several:
+            return []
+        batch = batch_of(several, schema, lambda number: f"{place}, row {number}")
+        return [pa.Table.from_batches([batch])]
+
+    def _where(self, key_rows: pa.Table, place: int) -> str:
+        key = tuple(key_rows.slice(place, 1).to_pylist()[0].values())
+        return f"what {name_of(self.function)} returned for key {key!r}"

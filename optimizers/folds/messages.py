@@ -1,0 +1,32 @@
+"""What messages call functions, columns and values; the same in every process."""
+
+import functools
+from typing import Any
+
+import pyarrow as pa
+
+
+def name_of(function: Any) -> str:
+    """Return what a function is called.
+
+    >>> name_of(functools.reduce), name_of(functools.partial(max, 3))
+    ('_functools.reduce', 'partial(builtins.max)')
+    """
+    if isinstance(function, functools.partial):
+        return f"partial({name_of(function.func)})"
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if module is not None and name is not None:
+        return f"{module}.{name}"
+    text = repr(function)
+    # A representation with an address in it would be another one in every process.
+    return name_of(type(function)) if " at 0x" in text else text
+
+
+def listed(schema: pa.Schema) -> str:
+    """Return the columns of a schema with their types."""
+    return ", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns"
+
+
+def shown(value: Any) -> str:
+    """Return a value, cut short, and its type."""
+    return f"{value!r:.80} ({type(value).__name__})"

@@ -1,0 +1,222 @@
+"""Plain Python values as Arrow columns: none is changed on the way, none of another type let in.
+
+Arrow itself turns 1.5 into the integer 1, and leaves out what a struct has no field for.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from optimizers.errors import FoldError
+from optimizers.folds.messages import listed, shown
+
+_UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
+_NOTHING = type(None)
+
+
+def column_of(
+    values: Sequence[Any], kind: pa.DataType | None, where: Callable[[int], str]
+) -> pa.Array:
+    """Return Python values as a column.
+
+    Args:
+        values: None, or what Arrow can hold in the type without a change.
+        kind: the type; None to take what all values have in common.
+        where: says of the number of a value where it is, as a beginning of the message.
+
+    Raises:
+        FoldError: a value does not fit the type, or the values have no type in common.
+
+    >>> column_of([1, None], pa.int64(), str).to_pylist()
+    [1, None]
+    """
+    if kind is None:
+        kind = _common_type(values, where)
+    if not set(map(type, values)) <= _exact_types(kind):
+        for place, value in enumerate(values):
+            if not _fits(value, kind):
+                raise _misfit(where(place), value, kind)
+    try:
+        return pa.array(values, kind)
+    except _UNFIT:
+        for place, value in enumerate(values):
+            if not _converts(value, kind):
+                raise _misfit(where(place), value, kind) from None
+        raise
+
+
+def batch_of(
+    rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: Callable[[int], str]
+) -> pa.RecordBatch:
+    """Return rows as a record batch.
+
+    Args:
+        rows: at least one.
+        schema: the columns; a row may lack one, and then has a null there. None to take those
+            of the first row, which all others must have as well.
+        where: as in `column_of`.
+
+    Raises:
+        FoldError: a row has another column, or a value that does not fit.
+    """
+    names = list(rows[0]) if schema is None else schema.names
+    known = set(names)
+    for place, row in enumerate(rows):
+        if not row.keys() <= known or (schema is None and len(row) < len(known)):
+            raise _stranger(where(place), row, names)
+    if schema is None:
+        columns = [
+            column_of([row[name] for row in rows], None, _in_column(where, name)) for name in names
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+    columns = []
+    for field in schema:
+        column = column_of(
+            [row.get(field.name) for row in rows], field.type, _in_column(where, field.name)
+        )
+        if column.null_count and not field.nullable:
+            place = column.is_null().index(pa.scalar(value=True)).as_py()
+            raise FoldError(
+                f"{where(place)}: column {field.name!r} is missing or None, but not null"
+            )
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _in_column(where: Callable[[int], str], name: str) -> Callable[[int], str]:
+    return lambda place: f"{where(place)}, column {name!r}"
+
+
+def _stranger(where: str, row: Mapping[str, Any], names: Sequence[str]) -> FoldError:
+    extra = [name for name in row if name not in names]
+    problem = f"has a column {extra[0]!r}" if extra else f"has only columns {list(row)}"
+    return FoldError(
+        f"{where} {problem}, but the columns are {', '.join(map(repr, names)) or 'none'}; "
+        "give every row the same columns, or list all of them: output=pa.schema(...)"
+    )
+
+
+def _misfit(where: str, value: Any, kind: pa.DataType) -> FoldError:
+    if kind == pa.null():
+        remedy = "so far there were only nulls; say the type beforehand: output=pa.schema(...)"
+    elif isinstance(value, pa.Scalar):
+        remedy = "take the Python value out of it: .as_py()"
+    else:
+        remedy = "convert it, or declare another type"
+    return FoldError(f"{where}: {shown(value)} is not a value of type {kind}; {remedy}")
+
+
+def _common_type(values: Sequence[Any], where: Callable[[int], str]) -> pa.DataType:
+    try:
+        return pa.array(values).type
+    except _UNFIT:
+        place = bisect_left(range(1, len(values)), 1, key=lambda end: _fails(values[:end]))
+        raise FoldError(
+            f"{where(place)}: {shown(values[place])} has no type in common with the values before "
+            "it; convert it, or declare the type: output=pa.schema(...)"
+        ) from None
+
+
+def _fails(values: Sequence[Any]) -> int:
+    try:
+        pa.array(values)
+    except _UNFIT:
+        return 1
+    return 0
+
+
+def _converts(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.scalar(value, kind)
+    except _UNFIT:
+        return False
+    return True
+
+
+def _exact_types(kind: pa.DataType) -> set[type]:
+    """Return the Python types all of whose values Arrow converts without a change, or refuses."""
+    types = pa.types
+    if types.is_integer(kind):
+        return {int, _NOTHING}
+    if types.is_float64(kind):
+        return {float, int, _NOTHING}
+    if types.is_boolean(kind):
+        return {bool, _NOTHING}
+    if _is_text(kind):
+        return {str, _NOTHING}
+    return {bytes, _NOTHING} if _is_bytes(kind) else {_NOTHING}
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    """Return whether a value is one of this type, so that it comes back as it was."""
+    types = pa.types
+    if value is None:
+        return True
+    if types.is_boolean(kind):
+        return isinstance(value, bool | np.bool_)
+    if types.is_integer(kind):
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if types.is_floating(kind):
+        return _is_float(value, kind)
+    if _is_text(kind):
+        return isinstance(value, str)
+    if _is_bytes(kind):
+        return isinstance(value, bytes)
+    return _fits_nested(value, kind)
+
+
+def _fits_nested(value: Any, kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _fits(value, kind.value_type)
+    if types.is_struct(kind):
+        named = {field.name: field.type for field in kind}
+        return (
+            isinstance(value, Mapping)
+            and value.keys() == named.keys()
+            and all(_fits(value[name], inner) for name, inner in named.items())
+        )
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        whole = isinstance(value, list | tuple | np.ndarray)
+        return whole and all(_fits(item, kind.value_type) for item in value)
+    try:
+        return bool(pa.scalar(value, kind).as_py() == value)
+    except _UNFIT:
+        return False
+
+
+def _is_float(value: Any, kind: pa.DataType) -> bool:
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    if kind == pa.float64() or not math.isfinite(value):
+        return True
+    largest: float = np.finfo(kind.to_pandas_dtype()).max
+    return -largest <= value <= largest
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or kind == pa.binary_view()
+    )
+
+
+def check_columns(given: pa.Schema, wanted: pa.Schema, who: str) -> None:
+    """Refuse a table of other columns than were declared."""
+    if not given.equals(wanted):
+        raise FoldError(
+            f"{who} returned columns ({listed(given)}), but they must be ({listed(wanted)}); "
+            "cast what it returns, so that all of it has one schema"
+        )
