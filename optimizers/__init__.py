@@ -13,6 +13,7 @@ from optimizers.cluster import Cluster, Node
 from optimizers.errors import (
     CheckpointError,
     CorruptDataError,
+    DeliveryError,
     EmptySketchError,
     FoldError,
     InvalidKeyError,
@@ -52,6 +53,7 @@ __all__ = [
     "CheckpointError",
     "Cluster",
     "CorruptDataError",
+    "DeliveryError",
     "Deployment",
     "Edge",
     "EdgeStatistics",

@@ -16,6 +16,7 @@
     │   └── PlanConflictError    two decisions on one thing
     ├── PluginError              a strategy that is registered but cannot be used
     ├── FoldError                tuples that an operator's work cannot be done on
+    ├── DeliveryError            tuples that were lost or doubled on their way
     └── CheckpointError          a checkpoint that is damaged, foreign, or cannot be written
         └── StateError           state that contradicts itself
 
@@ -39,6 +40,7 @@ from sketches.errors import (
 __all__ = [
     "CheckpointError",
     "CorruptDataError",
+    "DeliveryError",
     "EmptySketchError",
     "FoldError",
     "InvalidKeyError",
@@ -108,6 +110,10 @@ class PluginError(PenstockError):
 
 class FoldError(PenstockError, ValueError):
     """The tuples that reach an operator are not such as its work can be done on."""
+
+
+class DeliveryError(PenstockError, RuntimeError):
+    """Tuples of a batch were lost, doubled or changed on their way; the batch has to run again."""
 
 
 class CheckpointError(PenstockError, RuntimeError):

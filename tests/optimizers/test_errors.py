@@ -10,6 +10,7 @@ from optimizers import errors
 from optimizers.errors import (
     CheckpointError,
     CorruptDataError,
+    DeliveryError,
     EmptySketchError,
     FoldError,
     InvalidKeyError,
@@ -40,6 +41,7 @@ KINDS = {
     PlanConflictError: PlanError,
     PluginError: PenstockError,
     FoldError: ValueError,
+    DeliveryError: RuntimeError,
     CheckpointError: RuntimeError,
     StateError: CheckpointError,
 }

@@ -1,0 +1,265 @@
+"""The coordinator: leads a job from batch to batch, and from plan to plan.
+
+It knows nothing of where tasks run. Before a batch it says what is to be done, under which plan;
+after it, it takes the reports, commits the batch and asks the optimizer what should change.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from grouping.key_pairs import KeyPairs
+from optimizers.cluster import Cluster
+from optimizers.errors import CheckpointError, PlanError, UnknownNameError
+from optimizers.operators import EdgeName
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.epoch import Epoch
+from optimizers.runtime.layout import Layout
+from optimizers.runtime.owners import Handover, handover
+from optimizers.runtime.records import Commit
+from optimizers.runtime.reports import TaskReport, check_delivery
+from optimizers.runtime.state_file import StateFile
+from optimizers.runtime.summary import BatchSummary, Decision
+from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_work
+from optimizers.statistics import Statistics
+from optimizers.topology import Topology
+from sketches.checks import whole
+from sketches.key_columns import Pairs
+from sketches.space_saving import SpaceSaving
+
+_REMEMBERED_PAIRS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One batch to be executed.
+
+    Attributes:
+        work: the job under the plan in force; the same object as long as that is.
+        ticket: the batch.
+        plan: the plan.
+        planned: the batch with which the plan came in force.
+    """
+
+    work: Work
+    ticket: Ticket
+    plan: Plan
+    planned: int
+
+
+class Coordinator:
+    """Leads one job.
+
+    Args:
+        topology: the job.
+        cluster: the machines.
+        optimizer: who decides.
+        checkpoint: where state and the log are kept; the job goes on where that ends.
+        every: after how many batches the optimizer is asked.
+        settings: how tasks go about their work; what is observed is up to the optimizer.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        topology: Topology,
+        cluster: Cluster,
+        optimizer: Optimizer,
+        checkpoint: Checkpoint,
+        *,
+        every: int = 10,
+        settings: Settings | None = None,
+    ) -> None:
+        check_work(topology)
+        self._topology = topology
+        self._cluster = cluster
+        self._optimizer = optimizer
+        self._checkpoint = checkpoint
+        self._every = whole("every", every, at_least=1)
+        self._settings = replace(settings or Settings(), observes=optimizer.observes)
+        self._history: dict[EdgeName, KeyPairs] = {}
+        self._epochs = 0
+        self.decisions: list[Decision] = []
+        self.batches: list[BatchSummary] = []
+        self._committed = checkpoint.last_commit()
+        self._plan, self._planned = Plan(), 0
+        self._in_force: int | None = None  # the batch whose plan this coordinator put in force
+        if self._committed is not None:
+            self._planned = self._committed.plan or 0
+            self._plan = self._known_plan(self._planned)
+        self._layout = Layout.of(topology, cluster, self._plan)
+        self._work = self._work_under(self._layout, {})
+        self._epoch = Epoch(self._layout, 0)
+        self._decided = self._ask(Statistics(), -1) if self._committed is None else Plan()
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that has to be executed next."""
+        return 0 if self._committed is None else self._committed.batch + 1
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._plan
+
+    @property
+    def layout(self) -> Layout:
+        """The job as it is laid out."""
+        return self._layout
+
+    def assign(self) -> Assignment:
+        """Say what is to be done in the next batch; asked again, it says the same.
+
+        A new plan is written down before anything is done by it, so that whoever takes over
+        after a crash goes by the same.
+        """
+        batch = self.next_batch
+        saved = self._checkpoint.plan_of(batch)
+        if saved is not None and saved.batch == batch:
+            plan = saved.plan
+        elif saved is None or self._decided:
+            plan = self._plan.amended(self._decided)
+            self._checkpoint.save_plan(batch, plan)
+        else:
+            plan = None
+        if plan is not None and self._in_force != batch:
+            self._put_in_force(plan, batch)
+        self._decided = Plan()
+        ticket = Ticket(batch, self._planned == batch, self._state)
+        return Assignment(self._work, ticket, self._plan, self._planned)
+
+    def commit(
+        self, assignment: Assignment, reports: Sequence[TaskReport], seconds: float
+    ) -> BatchSummary:
+        """Commit a batch by the reports of its tasks, and ask the optimizer if it is time to.
+
+        Raises:
+            DeliveryError: not all that was sent has arrived; nothing is committed.
+            CheckpointError: it cannot be written, or somebody else has committed this batch.
+        """
+        batch = assignment.ticket.batch
+        if batch != self.next_batch:
+            raise CheckpointError(
+                f"batch {batch} was to be committed, but {self.next_batch} is next; "
+                "commit each batch once, in order"
+            )
+        check_delivery(reports, self._topology)
+        record = Commit(
+            batch=batch,
+            plan=assignment.planned,
+            state=self._state_after(reports),
+            outputs=tuple(file.path for report in reports for file in report.output),
+            tuples=sum(report.tuples for report in reports if not self._inputs(report.operator)),
+        )
+        self._checkpoint.commit(record)
+        self._committed = record
+        summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
+        self.batches.append(summary)
+        self._epoch.add(reports, seconds)
+        if self._epoch.batches >= self._every:
+            self._end_epoch(batch)
+        return summary
+
+    @property
+    def _state(self) -> StateFiles:
+        return {} if self._committed is None else self._committed.state
+
+    def _inputs(self, operator: str) -> int:
+        return len(self._topology.inputs(operator))
+
+    def _known_plan(self, batch: int) -> Plan:
+        saved = self._checkpoint.plan_of(batch)
+        if saved is None or saved.batch != batch:
+            raise CheckpointError(
+                f"the plan of batch {batch} is in force, but it is not in the checkpoint; "
+                "bring its file back from a copy, or begin with a new checkpoint"
+            )
+        return saved.plan
+
+    def _put_in_force(self, plan: Plan, batch: int) -> None:
+        layout = Layout.of(self._topology, self._cluster, plan)
+        handovers = {}
+        for operator in self._topology.operators:
+            if operator.keyed and not operator.partial:
+                change = handover(self._layout.owners(operator.name), layout.owners(operator.name))
+                if change:
+                    handovers[operator.name] = change
+        self._plan, self._planned, self._layout = plan, batch, layout
+        self._in_force = batch
+        self._work = self._work_under(layout, handovers)
+        self._epoch = Epoch(layout, self._epochs)
+
+    def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
+        location = self._checkpoint.location
+        return Work(layout, self._plan.batch, location, self._settings, handovers)
+
+    def _state_after(self, reports: Sequence[TaskReport]) -> StateFiles:
+        """Return the files of all state after a batch: those reported, else as they were."""
+        written = {
+            (report.operator, report.instance): report.state
+            for report in reports
+            if report.state is not None
+        }
+        found: dict[str, tuple[tuple[StateFile, ...], ...]] = {}
+        for operator in self._layout.topology.operators:
+            if operator.keyed:
+                before = self._state.get(operator.name, ())
+                found[operator.name] = tuple(
+                    written.get(
+                        (operator.name, number), before[number] if number < len(before) else ()
+                    )
+                    for number in range(operator.parallelism)
+                )
+        return found
+
+    def _end_epoch(self, batch: int) -> None:
+        sizes = {
+            name: float(sum(file.bytes for files in instances for file in files))
+            for name, instances in self._state.items()
+        }
+        statistics = self._epoch.statistics(sizes, self._history)
+        self._decided = self._ask(statistics, batch)
+        self._remember(statistics)
+        self._epochs += 1
+        self._epoch = Epoch(self._layout, self._epochs)
+
+    def _ask(self, statistics: Statistics, batch: int) -> Plan:
+        """Ask the optimizer, keep what it said, and return it if it can be carried out."""
+        world = self._topology.under(self._plan), self._cluster.under(self._plan)
+        plan = self._optimizer.plan(*world, statistics, self._plan)
+        refused = ""
+        try:
+            self._plan.amended(plan).check(self._topology, self._cluster)
+        except (PlanError, UnknownNameError) as error:
+            refused = str(error)
+        local = _locality(self.batches[-self._epoch.batches :], self._keyed_edges())
+        if self.decisions and self.decisions[-1].since is None and batch >= 0:
+            self.decisions[-1] = replace(self.decisions[-1], since=local)
+        self.decisions.append(Decision(batch, plan, refused, local))
+        return Plan() if refused else plan
+
+    def _keyed_edges(self) -> list[EdgeName]:
+        """Return the edges into keyed operators that do not come from a source."""
+        return [
+            edge.name
+            for edge in self._topology.edges
+            if self._topology.operator(edge.target).keyed and self._inputs(edge.source)
+        ]
+
+    def _remember(self, statistics: Statistics) -> None:
+        """Let the pairs of this epoch and of those before fade together."""
+        if not self._optimizer.memory:
+            return
+        for hop, pairs in statistics.pairs.items():
+            sketch = SpaceSaving(_REMEMBERED_PAIRS)
+            for known in (self._history.get(hop), pairs, statistics.held_out.get(hop)):
+                if known is not None and len(known):
+                    sketch.update(Pairs(known.left, known.right), known.counts)
+            self._history[hop] = KeyPairs.of(sketch).faded(self._optimizer.memory)
+
+
+def _locality(batches: Sequence[BatchSummary], edges: Sequence[EdgeName]) -> float:
+    """Return the share of tuples that stayed on their node, in several batches."""
+    seen = [batch.edges[name] for batch in batches for name in edges if name in batch.edges]
+    tuples = sum(edge.tuples for edge in seen)
+    return sum(edge.local for edge in seen) / tuples if tuples else 1.0

@@ -1,0 +1,36 @@
+"""Keys in the columns of tuples, as those who route and count want them."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from grouping.key_batch import KeyBatch
+from optimizers.errors import FoldError, InvalidKeyError
+from optimizers.folds.keys import codes_of
+from sketches.key_columns import IntegerKeys
+from sketches.keys import Pairs, as_keys
+
+
+def key_batch(tuples: pa.Table, columns: Sequence[str], where: str) -> KeyBatch:
+    """Read the keys of tuples.
+
+    A key of one column is what is in it, one of two is a pair. One of more is known by its code
+    only, and so can be hashed but not be named in a table.
+
+    Raises:
+        FoldError: a column is not there, or holds what is no key.
+    """
+    missing = [name for name in columns if name not in tuples.column_names]
+    if missing:
+        raise FoldError(
+            f"{where}: tuples have no column {missing[0]!r} to take the key from; they have "
+            f"{', '.join(map(repr, tuples.column_names)) or 'none'}"
+        )
+    try:
+        if len(columns) == 1:
+            return KeyBatch.read(tuples.column(columns[0]))
+        if len(columns) == 2:
+            return KeyBatch(as_keys(Pairs(*map(tuples.column, columns))))
+        return KeyBatch(IntegerKeys(codes_of(tuples, columns)))
+    except InvalidKeyError as error:
+        raise FoldError(f"{where}: key column {', '.join(columns)}: {error}") from error

@@ -1,0 +1,128 @@
+"""The outbox of an instance: routes what it emits, packs it, and counts what went where."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from grouping.hashing import Parts
+from optimizers.errors import TopologyError
+from optimizers.operators import Edge
+from optimizers.runtime import probes
+from optimizers.runtime.key_columns import key_batch
+from optimizers.runtime.layout import Instance
+from optimizers.runtime.parcels import Parcel, packed
+from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.work import Work
+
+# Tuples are routed as many at a time as stay in the cache, and few enough to be packed well.
+_ROUTED_AT_ONCE = 1 << 16
+
+
+class Outbox:
+    """Sends the tuples of one instance along one edge.
+
+    Args:
+        work: the job.
+        edge: the edge.
+        instance: who sends.
+        sender: the number by which its parcels are known.
+        report: where to count what was sent.
+    """
+
+    def __init__(
+        self, work: Work, edge: Edge, instance: Instance, sender: int, report: TaskReport
+    ) -> None:
+        topology = work.topology
+        self._work = work
+        self._edge = edge
+        self._number = topology.edges.index(edge)
+        self._columns = topology.key_columns(*edge.name)
+        self._stage = work.layout.stage_of[edge.source]
+        self._sender = sender
+        self._report = report
+        self._largest = work.batch.get(edge.source, work.settings.parcel)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._parcels = 0
+        target = topology.operator(edge.target)
+        self._grouping = topology.grouping(*edge.name)
+        self._owners = (
+            work.layout.owners(target.name) if target.keyed and self._grouping.one_owner else None
+        )
+        node = work.layout.node_of(instance)
+        self._router = self._grouping.router(
+            target.parallelism, sender=sender, local=work.layout.local(target.name, node)
+        )
+        self._tasks = [
+            work.layout.next_task(self._stage, Instance(target.name, number))
+            for number in range(target.parallelism)
+        ]
+
+    def send(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
+        """Take tuples, and yield the parcels that are full."""
+        self._waiting.append(tuples)
+        self._rows += len(tuples)
+        if self._rows >= _ROUTED_AT_ONCE:
+            yield from self.close()
+
+    def close(self) -> Iterator[Parcel]:
+        """Yield parcels of all that is still here."""
+        if not self._rows:
+            return
+        table = pa.Table.from_batches(self._waiting)
+        self._waiting, self._rows = [], 0
+        started = time.process_time()
+        for start in range(0, len(table), _ROUTED_AT_ONCE):
+            yield from self._pack(table.slice(start, _ROUTED_AT_ONCE).combine_chunks())
+        self._report.shipping += time.process_time() - started
+
+    def _pack(self, table: pa.Table) -> Iterator[Parcel]:
+        """Sort tuples by target and pack them."""
+        targets = self._targets(table)
+        counts = np.bincount(targets, minlength=len(self._tasks))
+        if len(self._tasks) > 1:
+            table = table.take(pa.array(_stable_order(targets, len(self._tasks))))
+        (batch,) = table.combine_chunks().to_batches()
+        start = 0
+        for target, count in enumerate(counts.tolist()):
+            for first in range(start, start + count, self._largest):
+                rows = min(self._largest, start + count - first)
+                yield self._parcel(target, batch.slice(first, rows))
+            start += count
+
+    def _parcel(self, target: int, tuples: pa.RecordBatch) -> Parcel:
+        parcel = Parcel(
+            self._tasks[target],
+            self._number,
+            target,
+            self._sender,
+            self._parcels,
+            len(tuples),
+            packed(tuples),
+        )
+        self._parcels += 1
+        self._report.sent[self._number, target].add(parcel)
+        return parcel
+
+    def _targets(self, table: pa.Table) -> Parts:
+        """Return the instance that each tuple goes to."""
+        if not self._grouping.needs_key:
+            return self._router.route(len(table))
+        if not self._columns:
+            raise TopologyError(f"edge {self._edge} has no key to route by; give it one")
+        keys = key_batch(table, self._columns, f"edge {self._edge}")
+        probes.observe_edge(self._work, self._edge, table, keys, self._report)
+        if self._owners is not None:
+            return self._owners.assign(keys)
+        return self._router.route(len(table), keys)
+
+
+def _stable_order(targets: Parts, number: int) -> NDArray[np.intp]:
+    """Return the order that brings tuples of one target together; few numbers sort faster."""
+    small = targets.astype(
+        np.uint8 if number <= 1 << 8 else np.uint16 if number <= 1 << 16 else np.uint32
+    )
+    return np.argsort(small, kind="stable")

@@ -1,0 +1,125 @@
+"""Which instance owns which key of an operator."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.hashing import Parts, code_parts
+from grouping.key_batch import KeyBatch
+from grouping.routing_table import RoutingTable
+from grouping.slots import ABSENT
+from sketches.keys import Codes
+from sketches.values import ArrayValue, protected
+
+_NONE: Codes = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class KeyOwners:
+    """The owner of each key of one operator: the table's choice, else that of the key's group.
+
+    >>> owners = KeyOwners((0, 0, 1, 1), RoutingTable(["Asia"], [1], 2))
+    >>> owners.assign(["Asia", "Oceania", "Europe"]).tolist()
+    [1, 0, 0]
+
+    Attributes:
+        groups: the instance of each key group.
+        table: the keys whose owner is given by name; None if there are none.
+    """
+
+    groups: tuple[int, ...]
+    table: RoutingTable | None = None
+
+    @property
+    def instances(self) -> int:
+        """How many instances there can be; some may own nothing."""
+        named = 0 if self.table is None else self.table.instances
+        return max(named, 1 + max(self.groups))
+
+    def assign(self, keys: Any) -> Parts:
+        """Return the owner of each key."""
+        batch = KeyBatch.read(keys)
+        by_group = self.by_group(batch.column.codes)
+        if self.table is not None and len(self.table):
+            known, parts = self.table.find(batch.column)
+            by_group[known] = parts[known]
+        return batch.spread(by_group)
+
+    def by_group(self, codes: Codes) -> Parts:
+        """Return who would own each key if the table did not know it."""
+        chosen: Parts = self._groups[code_parts(codes, len(self.groups))]
+        return chosen
+
+    @cached_property
+    def _groups(self) -> Parts:
+        return np.array(self.groups, dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Handover(ArrayValue):
+    """What changes hands between two sets of owners, as far as it can be told without the state.
+
+    Attributes:
+        codes: keys that are named in a table before or after, and change their owner; ascending.
+        senders: who owns each now.
+        recipients: who is to own it.
+        groups: key groups that change their instance, with all keys that no table names.
+        from_instances: the instance of each of these groups now.
+        to_instances: the instance of each of these groups then.
+    """
+
+    codes: Codes
+    senders: Parts
+    recipients: Parts
+    groups: NDArray[np.int32]
+    from_instances: Parts
+    to_instances: Parts
+
+    def __post_init__(self) -> None:
+        for name in ("codes", "senders", "recipients", "groups", "from_instances", "to_instances"):
+            object.__setattr__(self, name, protected(getattr(self, name)))
+
+    def __bool__(self) -> bool:
+        """Whether anything changes hands."""
+        return bool(len(self.codes) or len(self.groups))
+
+    def received(self, instance: int) -> dict[int, tuple[Codes, NDArray[np.int32]]]:
+        """Return by sender the named keys and the key groups that an instance is to receive."""
+        named, grouped = self.recipients == instance, self.to_instances == instance
+        senders = {*self.senders[named].tolist(), *self.from_instances[grouped].tolist()}
+        return {
+            sender: (
+                self.codes[named & (self.senders == sender)],
+                self.groups[grouped & (self.from_instances == sender)],
+            )
+            for sender in sorted(senders)
+        }
+
+    def sends(self, instance: int) -> bool:
+        """Return whether an instance has anything to give away."""
+        return bool((self.senders == instance).any() or (self.from_instances == instance).any())
+
+
+def handover(old: KeyOwners, new: KeyOwners) -> Handover:
+    """Return what changes hands from one set of owners to another of the same key groups."""
+    named = [owners.table.codes for owners in (old, new) if owners.table is not None]
+    codes = np.unique(np.concatenate([_NONE, *named]))
+    before, after = _owners_of(old, codes), _owners_of(new, codes)
+    changed = before != after
+    first, second = np.array(old.groups, np.int32), np.array(new.groups, np.int32)
+    groups = np.flatnonzero(first != second).astype(np.int32)
+    return Handover(
+        codes[changed], before[changed], after[changed], groups, first[groups], second[groups]
+    )
+
+
+def _owners_of(owners: KeyOwners, codes: Codes) -> Parts:
+    """Return the owner of each key of a table, told by its code."""
+    found = owners.by_group(codes)
+    if owners.table is not None:
+        parts = owners.table.find_codes(codes)
+        found = np.where(parts == ABSENT, found, parts)
+    return found

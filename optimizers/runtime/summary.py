@@ -1,0 +1,153 @@
+"""What happened: of each batch, and of each decision of the optimizer."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optimizers.operators import EdgeName
+from optimizers.plan import Note, Plan
+from optimizers.runtime.epoch import edge_flows
+from optimizers.runtime.layout import Instance, Layout
+from optimizers.runtime.reports import TaskReport
+from optimizers.statistics import EdgeStatistics
+from sketches.values import FrozenMap
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSummary:
+    """One instance in one batch.
+
+    Attributes:
+        operator: its operator.
+        number: which of the operator's instances it is.
+        node: where it was.
+        tuples: how many tuples it received.
+        emitted: how many it emitted.
+        seconds: CPU seconds of the operator's own work.
+        shipping: CPU seconds for sending what it emitted.
+        taken_over: how many keys it got from other instances.
+    """
+
+    operator: str
+    number: int
+    node: str
+    tuples: int
+    emitted: int
+    seconds: float
+    shipping: float
+    taken_over: int
+
+
+@dataclass(frozen=True)
+class BatchSummary:
+    """One batch, as it was executed.
+
+    Attributes:
+        batch: its number.
+        planned: the batch with which the plan in force came.
+        seconds: how long it took from the first task to the commit.
+        instances: what each instance did; sources once for each of their partitions.
+        edges: what each edge carried.
+    """
+
+    batch: int
+    planned: int
+    seconds: float
+    instances: tuple[InstanceSummary, ...]
+    edges: Mapping[EdgeName, EdgeStatistics]
+
+    @classmethod
+    def of(
+        cls,
+        batch: int,
+        planned: int,
+        seconds: float,
+        layout: Layout,
+        reports: Sequence[TaskReport],
+    ) -> "BatchSummary":
+        """Sum up the reports of a batch."""
+        flows: dict[EdgeName, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        for report in reports:
+            for name, counts in edge_flows(report, layout).items():
+                flows[name] = [sum(pair) for pair in zip(flows[name], counts, strict=True)]
+        instances = tuple(
+            InstanceSummary(
+                report.operator,
+                report.instance,
+                layout.node_of(Instance(report.operator, report.instance)),
+                report.tuples,
+                report.emitted,
+                report.seconds,
+                report.shipping,
+                report.taken_over,
+            )
+            for report in sorted(reports, key=lambda each: (each.operator, each.sender))
+        )
+        edges = {name: EdgeStatistics(*flow) for name, flow in sorted(flows.items())}
+        return cls(batch, planned, seconds, instances, FrozenMap(edges))
+
+    @property
+    def taken_over(self) -> int:
+        """How many keys changed their instance with this batch."""
+        return sum(instance.taken_over for instance in self.instances)
+
+    def locality(self, edges: Sequence[EdgeName] | None = None) -> float:
+        """Return the share of tuples that stayed on their node, on some edges or all; 1 of none."""
+        chosen = [self.edges[name] for name in (edges or self.edges) if name in self.edges]
+        tuples = sum(edge.tuples for edge in chosen)
+        return sum(edge.local for edge in chosen) / tuples if tuples else 1.0
+
+    def loads(self, operator: str) -> tuple[int, ...]:
+        """Return how many tuples each instance of an operator received."""
+        found: dict[int, int] = defaultdict(int)
+        for instance in self.instances:
+            if instance.operator == operator:
+                found[instance.number] += instance.tuples
+        return tuple(found[number] for number in sorted(found))
+
+    def imbalance(self, operator: str) -> float:
+        """Return how many times the average load the fullest instance had; 1 without any load."""
+        loads = self.loads(operator)
+        return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an optimizer said after a batch, and what became of it.
+
+    Attributes:
+        after: the batch after which it was asked; -1 for before the first.
+        plan: what it decided; `Plan()` with a note where it decided to leave things alone.
+        refused: why the decision could not be carried out; empty if it was.
+        before: the share of tuples that stayed on their node, on edges between keyed operators,
+            in the epoch it was decided from.
+        since: the same, in the epoch that followed; None as long as that is not over.
+    """
+
+    after: int
+    plan: Plan
+    refused: str = ""
+    before: float = 1.0
+    since: float | None = None
+
+    @property
+    def applied(self) -> bool:
+        """Whether it changed anything."""
+        return bool(self.plan) and not self.refused
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Why, in the words and figures of the strategies."""
+        return self.plan.notes
+
+    def __str__(self) -> str:
+        reasons = "; ".join(map(str, self.notes)) or "no reason given"
+        if self.refused:
+            return f"after batch {self.after}: refused, for {self.refused} ({reasons})"
+        what = ", ".join(sorted(_parts(self.plan))) or "nothing"
+        return f"after batch {self.after}: {what} changes ({reasons})"
+
+
+def _parts(plan: Plan) -> list[str]:
+    parts = ("parallelism", "batch", "routing", "placement", "scheduling", "add", "drain")
+    return [part for part in parts if getattr(plan, part)]

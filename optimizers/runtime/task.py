@@ -1,0 +1,199 @@
+"""One task: one instance of an operator works through its tuples of one batch."""
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from optimizers.errors import FoldError
+from optimizers.folds.rows import as_batches as normalised
+from optimizers.operators import Edge, columns_of
+from optimizers.runtime.keyed import KeyedInstance
+from optimizers.runtime.layout import Instance
+from optimizers.runtime.outbox import Outbox
+from optimizers.runtime.output import write_output
+from optimizers.runtime.parcels import REPORT, Parcel, as_batches, from_batches
+from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.state_file import Attempt
+from optimizers.runtime.work import Ticket, Work, stateless_function
+
+
+def run_source(
+    work: Work, ticket: Ticket, source: str, sender: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Let the tuples of one partition of a source in, and yield them as parcels."""
+    number = sender % work.topology.operator(source).parallelism
+    worker = Worker(work, ticket, Instance(source, number), sender)
+    return as_batches(worker.work_through(batches))
+
+
+def run_task(
+    work: Work, ticket: Ticket, stage: int, task: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Work through what arrived for one task, and yield what it emits, and passes on, as parcels.
+
+    Args:
+        work: the job.
+        ticket: the batch.
+        stage: of the task; not 0, which are the sources.
+        task: which task of the stage.
+        batches: parcels for it, in any order.
+    """
+    instance = work.layout.stages[stage][task]
+    return as_batches(_parcels(work, ticket, stage, instance, batches))
+
+
+def _parcels(
+    work: Work,
+    ticket: Ticket,
+    stage: int,
+    instance: Instance,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[Parcel]:
+    mine: list[Parcel] = []
+    for parcel in from_batches(batches):
+        if parcel.edge == REPORT:
+            yield parcel
+        elif work.layout.stage_of[work.topology.edges[parcel.edge].target] == stage:
+            mine.append(parcel)
+        else:
+            yield _passed_on(work, stage, parcel)
+    mine.sort(key=lambda parcel: parcel.order)
+    worker = Worker(work, ticket, instance, instance.number)
+    for parcel in mine:
+        worker.report.received[parcel.edge].add(parcel)
+    if work.topology.operator(instance.operator).keyed:
+        yield from worker.work_at_once([_unpacked(work, parcel) for parcel in mine])
+    else:
+        unpacked = (_unpacked(work, parcel) for parcel in mine)
+        yield from worker.work_through(batch for table in unpacked for batch in table.to_batches())
+
+
+def _passed_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
+    """Return a parcel for a later stage, with the task of the next one that it goes through."""
+    target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
+    task = work.layout.next_task(stage, target)
+    return Parcel(task, *(getattr(parcel, name) for name in Parcel.__slots__[1:]))
+
+
+def _unpacked(work: Work, parcel: Parcel) -> pa.Table:
+    """Return the tuples of a parcel, with their keys named as the operator names them."""
+    edge = work.topology.edges[parcel.edge]
+    target = work.topology.operator(edge.target)
+    tuples = parcel.tuples()
+    if not target.keyed or edge.key is None:
+        return tuples
+    names = dict(zip(columns_of(edge.key), target.key_columns, strict=True))
+    renamed = [names.get(name, name) for name in tuples.column_names]
+    if len(set(renamed)) < len(renamed):
+        raise FoldError(
+            f"edge {edge}: its key {edge.key!r} becomes {target.key!r} at {target.name!r}, but its "
+            f"tuples have such a column already: {tuples.column_names}; rename one"
+        )
+    return tuples.rename_columns(renamed)
+
+
+class Worker:
+    """One instance at work on one batch, and the attached ones that go on where it ends.
+
+    Args:
+        work: the job.
+        ticket: the batch.
+        instance: which instance.
+        sender: the number by which its parcels are known.
+    """
+
+    def __init__(self, work: Work, ticket: Ticket, instance: Instance, sender: int) -> None:
+        self._work = work
+        self._ticket = ticket
+        self._instance = instance
+        self._sender = sender
+        name = secrets.token_hex(8)
+        self._attempt = Attempt(instance.operator, sender, ticket.batch, name)
+        self._operator = work.topology.operator(instance.operator)
+        self.report = TaskReport(
+            operator=instance.operator, instance=instance.number, sender=sender
+        )
+        edges = work.topology.outputs(instance.operator)
+        attached = work.layout.attached
+        self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
+        self._attached = [
+            Worker(work, ticket, Instance(edge.target, instance.number), sender)
+            for edge in edges
+            if edge.target in attached
+        ]
+        self._output: list[pa.RecordBatch] = []
+
+    def work_through(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
+        """Do the work of an operator without a key, batch by batch."""
+        for batch in batches:
+            yield from self._take(batch)
+        yield from self._finish()
+
+    def work_at_once(self, tables: list[pa.Table]) -> Iterator[Parcel]:
+        """Do the work of a keyed operator on all its tuples of the batch."""
+        tuples = pa.concat_tables(tables, promote_options="default") if tables else None
+        with self._telling():
+            self.report.tuples = 0 if tuples is None else len(tuples)
+            keyed = KeyedInstance(
+                self._work, self._ticket, self._instance, self._attempt, self.report
+            )
+            emitted = keyed.run(tuples)
+        if emitted is not None:
+            for batch in emitted.to_batches():
+                yield from self._emit(batch)
+        yield from self._finish()
+
+    def _take(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
+        self.report.tuples += len(batch)
+        function = stateless_function(self._operator)
+        if function is None:
+            yield from self._emit(batch)
+            return
+        results = iter(normalised(function)(batch))
+        while True:
+            started = time.process_time()
+            with self._telling():
+                emitted = next(results, None)
+            self.report.seconds += time.process_time() - started
+            if emitted is None:
+                return
+            yield from self._emit(emitted)
+
+    def _emit(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
+        if not len(tuples):
+            return
+        self.report.emitted += len(tuples)
+        for outbox in self._outboxes:
+            yield from outbox.send(tuples)
+        for worker in self._attached:
+            yield from worker._take(tuples)  # noqa: SLF001  # one of its own kind
+        if not self._outboxes and not self._attached and self._work.settings.keep_output:
+            self._output.append(tuples)
+
+    def _finish(self) -> Iterator[Parcel]:
+        for outbox in self._outboxes:
+            yield from outbox.close()
+        for worker in self._attached:
+            yield from worker._finish()  # noqa: SLF001
+        if self._output:
+            file = write_output(self._work.location, self._attempt, self._output)
+            self.report.output = (file,)
+        stage = self._work.layout.stage_of[self._instance.operator]
+        following = self._work.layout.stages[stage + 1 : stage + 2]
+        task = self._sender % len(following[0]) if following else 0
+        yield self.report.to_parcel(task, 0)
+
+    def _outbox(self, edge: Edge) -> Outbox:
+        return Outbox(self._work, edge, self._instance, self._sender, self.report)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Add to any error at which instance and in which batch it was."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"at {self._instance} in batch {self._ticket.batch}")
+            raise

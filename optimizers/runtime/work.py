@@ -1,0 +1,151 @@
+"""What a task is told: the job as laid out by the plan in force, and the batch at hand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from optimizers.errors import TopologyError
+from optimizers.folds.aggregates import Count
+from optimizers.folds.fold import Emit, Fold
+from optimizers.operators import EdgeName, Operator
+from optimizers.runtime.files import Location
+from optimizers.runtime.layout import Layout
+from optimizers.runtime.owners import Handover
+from optimizers.runtime.state_file import StateFile
+from optimizers.statistics import Probe
+from optimizers.topology import Topology
+from sketches.values import FrozenMap
+
+StateFiles = Mapping[str, tuple[tuple[StateFile, ...], ...]]
+"""The state of each keyed operator: for each instance its files, oldest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How tasks do what they are told.
+
+    Attributes:
+        observes: what to observe.
+        sample: of how many tuples one is looked at, where pairs are counted.
+        most_keys: how many keys or pairs a task reports at most, the heaviest.
+        parcel: how many tuples a parcel holds at most, unless the plan says otherwise.
+        keep_output: whether what operators emit that feed nothing is kept in files.
+    """
+
+    observes: frozenset[Probe] = frozenset()
+    sample: int = 8
+    most_keys: int = 1 << 16
+    parcel: int = 1 << 16
+    keep_output: bool = True
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that a task must know of the job, as long as one plan is in force.
+
+    Attributes:
+        layout: the job as laid out.
+        batch: how many tuples an operator emits at once, where the plan says so.
+        location: where state and output are kept.
+        settings: how to go about it.
+        handovers: the keys that change hands in the first batch, by operator.
+    """
+
+    layout: Layout
+    batch: Mapping[str, int]
+    location: Location
+    settings: Settings
+    handovers: Mapping[str, Handover] = field(default_factory=FrozenMap)
+
+    @property
+    def topology(self) -> Topology:
+        """The job."""
+        return self.layout.topology
+
+    def fold(self, operator: str) -> Fold:
+        """Return what a keyed operator does."""
+        return fold_of(self.topology, operator)
+
+    @cached_property
+    def hops(self) -> dict[EdgeName, tuple[str, ...]]:
+        """For each edge into a keyed operator, the keyed operators that its tuples last met."""
+        return {
+            edge.name: tuple(
+                first
+                for first, second in self.topology.keyed_hops
+                if second == edge.target and first in _last_keyed(self.topology, edge.source)
+            )
+            for edge in self.topology.edges
+            if self.topology.operator(edge.target).keyed
+        }
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """One batch.
+
+    Attributes:
+        batch: its number.
+        first: whether it is the first under this plan, so that keys have to be taken over.
+        state: the state as the batch before left it.
+    """
+
+    batch: int
+    first: bool
+    state: StateFiles
+
+
+def check_work(topology: Topology) -> None:
+    """Refuse a job whose operators cannot do what they are given to do."""
+    for operator in topology.operators:
+        if not operator.keyed:
+            stateless_function(operator)
+        elif not topology.inputs(operator.name):
+            raise TopologyError(
+                f"operator {operator.name!r} is a source with a key; let the source have none, and "
+                "put a keyed operator after it"
+            )
+        else:
+            fold_of(topology, operator.name)
+
+
+def fold_of(topology: Topology, name: str) -> Fold:
+    """Return what a keyed operator does; one that says nothing counts its tuples by key.
+
+    Raises:
+        TopologyError: its function is no fold.
+    """
+    operator = topology.operator(name)
+    function = operator.function()
+    if function is None:
+        return Count(emit=Emit.TUPLES if topology.outputs(name) else Emit.CHANGES)
+    if not isinstance(function, Fold):
+        raise TopologyError(
+            f"operator {name!r} keeps state by {', '.join(operator.key_columns)}, but "
+            f"apply={function!r} is no fold; use one of optimizers.folds, such as Count(), or "
+            "EachKey(function) for a function of your own"
+        )
+    return function
+
+
+def stateless_function(operator: Operator) -> Any:
+    """Return what an operator without a key does to a batch of tuples; None for nothing at all.
+
+    Raises:
+        TopologyError: it is a fold, and there is no key to keep its state by.
+    """
+    function = operator.function()
+    if isinstance(function, Fold):
+        raise TopologyError(
+            f"operator {operator.name!r} has no key to keep the state of {function!r} by; "
+            "give it a key, or a function on record batches"
+        )
+    return function
+
+
+def _last_keyed(topology: Topology, name: str) -> set[str]:
+    """Return the keyed operators that tuples emitted by an operator have met last."""
+    if topology.operator(name).keyed:
+        return {name}
+    return set[str]().union(*(_last_keyed(topology, edge.source) for edge in topology.inputs(name)))

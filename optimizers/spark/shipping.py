@@ -1,0 +1,76 @@
+"""Bringing Penstock to the executors, so that a cluster needs nothing but Spark and its Python."""
+
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkContext
+
+from optimizers import __version__
+from optimizers.errors import MissingPackageError
+from optimizers.shadowing import PACKAGES, check_packages
+
+_SUFFIXES = {".py", ".typed"}
+
+# Which contexts have been told, and of which version, for as long as they are there.
+_SHIPPED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
+
+
+def archive(folder: Path) -> Path:
+    """Write the four packages into an archive that Python can import from, and return its path.
+
+    Equal code gives equal bytes: nothing of when and where it was made is in it.
+    """
+    home = check_packages()
+    path = folder / f"penstock-{__version__}.zip"
+    files = sorted(
+        file
+        for package in PACKAGES
+        for file in (home / package).rglob("*")
+        if file.suffix in _SUFFIXES and file.is_file()
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in files:
+            entry = zipfile.ZipInfo(file.relative_to(home).as_posix())
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            packed.writestr(entry, file.read_bytes())
+    return path
+
+
+def ship(context: SparkContext) -> None:
+    """Have executors import Penstock from here, unless they have been told before.
+
+    Raises:
+        MissingPackageError: an executor cannot import it, or lacks a package it needs.
+        ImportError: another package of the same name is imported there.
+    """
+    if context in _SHIPPED:
+        return
+    if not _is_local(context):
+        context.addPyFile(str(archive(Path(mkdtemp(prefix="penstock-")))))
+    here = __version__
+    found = context.parallelize([0], 1).map(_version_there).collect()[0]
+    if found != here:
+        raise MissingPackageError(
+            f"executors cannot use Penstock {here}: {found}; give them the driver's Python "
+            "(PYSPARK_PYTHON), with numpy, pyarrow, pandas, pymetis and datasketches"
+        )
+    _SHIPPED[context] = here
+
+
+def _is_local(context: SparkContext) -> bool:
+    """Return whether tasks run beside the driver, by the Python that it runs by."""
+    return str(context.master).startswith("local") and not str(context.master).startswith(
+        "local-cluster"
+    )
+
+
+def _version_there(_: int) -> str:
+    """Return the version that an executor imports, or why it imports none."""
+    try:
+        import_module("optimizers.runtime.task")
+        return str(import_module("optimizers").__version__)
+    except ImportError as error:
+        return f"{type(error).__name__}: {error}"

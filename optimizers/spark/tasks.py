@@ -1,0 +1,123 @@
+"""The functions that Spark runs on its executors: each is one task of `optimizers.runtime`."""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyspark import Broadcast, TaskContext
+
+from optimizers.runtime.parcels import SCHEMA
+from optimizers.runtime.task import run_source, run_task
+from optimizers.runtime.work import Ticket, Work
+from optimizers.spark.slots import slots
+
+COLUMNS = "task int, edge int, target int, sender int, number int, rows bigint, body binary"
+"""The schema of parcels, as Spark writes it."""
+
+SOURCE = "source"
+"""The column that tells sources apart where several came as one."""
+
+_KEPT_PLANS = 4
+
+
+@dataclass(frozen=True)
+class SharedWork:
+    """The work under one plan, sent to each executor once.
+
+    Attributes:
+        number: sets it apart from the work under other plans, and of other engines.
+        pickled: the work, pickled by value where it is defined in a script or notebook.
+    """
+
+    number: str
+    pickled: "Broadcast[bytes]"
+
+    def get(self) -> Work:
+        """Return the work; unpickled once in each process."""
+        return _unpickled(self)
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SharedWork) and self.number == other.number
+
+
+@lru_cache(maxsize=_KEPT_PLANS)
+def _unpickled(shared: SharedWork) -> Work:
+    # Tasks share the cores among them; more threads in each would only be in each other's way.
+    pa.set_cpu_count(1)
+    work: Work = pickle.loads(shared.pickled.value)  # noqa: S301  # the driver's own
+    return work
+
+
+@dataclass(frozen=True)
+class SourceTask:
+    """Lets in one partition of a source, or of several that came as one; see `rows_of`."""
+
+    shared: SharedWork
+    ticket: Ticket
+    sources: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the tuples as parcels."""
+        work = self.shared.get()
+        by_source = [batches] if len(self.sources) == 1 else _apart(batches, len(self.sources))
+        for source, rows in zip(self.sources, by_source, strict=True):
+            parcels = run_source(work, self.ticket, source, _partition(), rows)
+            yield from _addressed(parcels, work, 1)
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """Runs one task of a stage."""
+
+    shared: SharedWork
+    ticket: Ticket
+    stage: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the task emits and passes on as parcels."""
+        work = self.shared.get()
+        parcels = run_task(work, self.ticket, self.stage, _partition(), batches)
+        yield from _addressed(parcels, work, self.stage + 1)
+
+
+def rows_of(source: int) -> str:
+    """Return the column that the rows of a source are in where several came as one."""
+    return f"rows_{source}"
+
+
+def _apart(batches: Iterable[pa.RecordBatch], sources: int) -> list[list[pa.RecordBatch]]:
+    """Return by source the rows of several that came as one, each with its own columns."""
+    found: list[list[pa.RecordBatch]] = [[] for _ in range(sources)]
+    for batch in batches:
+        numbers = batch.column(SOURCE)
+        for source, rows in enumerate(found):
+            mine = batch.filter(pa.compute.equal(numbers, source))
+            if len(mine):
+                structs = mine.column(rows_of(source))
+                rows.append(pa.RecordBatch.from_struct_array(structs))
+    return found
+
+
+def _partition() -> int:
+    context: Any = TaskContext.get()
+    return int(context.partitionId())
+
+
+def _addressed(
+    batches: Iterable[pa.RecordBatch], work: Work, stage: int
+) -> Iterator[pa.RecordBatch]:
+    """Replace the tasks of the next stage by their slots, if there is a next stage."""
+    if stage >= len(work.layout.stages):
+        yield from batches
+        return
+    numbers = slots(len(work.layout.stages[stage]))
+    for batch in batches:
+        column = pa.array(numbers[batch.column("task").to_numpy()], pa.int32())
+        yield pa.RecordBatch.from_arrays([column, *batch.columns[1:]], schema=SCHEMA)
