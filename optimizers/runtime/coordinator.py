@@ -4,6 +4,7 @@ It knows nothing of where tasks run. Before a batch it says what is to be done, 
 after it, it takes the reports, commits the batch and asks the optimizer what should change.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -226,7 +227,9 @@ class Coordinator:
     def _ask(self, statistics: Statistics, batch: int) -> Plan:
         """Ask the optimizer, keep what it said, and return it if it can be carried out."""
         world = self._topology.under(self._plan), self._cluster.under(self._plan)
+        started = time.process_time()
         plan = self._optimizer.plan(*world, statistics, self._plan)
+        seconds = time.process_time() - started
         refused = ""
         try:
             self._plan.amended(plan).check(self._topology, self._cluster)
@@ -235,7 +238,7 @@ class Coordinator:
         local = _locality(self.batches[-self._epoch.batches :], self._keyed_edges())
         if self.decisions and self.decisions[-1].since is None and batch >= 0:
             self.decisions[-1] = replace(self.decisions[-1], since=local)
-        self.decisions.append(Decision(batch, plan, refused, local))
+        self.decisions.append(Decision(batch, plan, refused, local, seconds=seconds))
         return Plan() if refused else plan
 
     def _keyed_edges(self) -> list[EdgeName]:

@@ -122,6 +122,7 @@ class Decision:
         before: the share of tuples that stayed on their node, on edges between keyed operators,
             in the epoch it was decided from.
         since: the same, in the epoch that followed; None as long as that is not over.
+        seconds: CPU seconds that the decision took.
     """
 
     after: int
@@ -129,6 +130,7 @@ class Decision:
     refused: str = ""
     before: float = 1.0
     since: float | None = None
+    seconds: float = 0.0
 
     @property
     def applied(self) -> bool:
