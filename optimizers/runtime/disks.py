@@ -49,6 +49,10 @@ class Disk(ABC):
         """Remove a file."""
 
     @abstractmethod
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file."""
+
+    @abstractmethod
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the size of each file below a folder, by its name relative to it."""
 
@@ -100,6 +104,10 @@ class LocalDisk(Disk):
         """Remove a file."""
         Path(path).unlink()
 
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file."""
+        return Path(path).is_file()
+
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the size of each file below a folder, by its name relative to it."""
         return dict(_walk(folder, ""))
@@ -145,13 +153,18 @@ class RemoteDisk(Disk):
 
     def claim(self, path: str, name: str) -> None:
         """Look whether the name is taken, then rename the file."""
-        if self._files.get_file_info(name).type != pyarrow.fs.FileType.NotFound:
+        if self.exists(name):
             raise NameTakenError(name)
         self._files.move(path, name)
 
     def delete(self, path: str) -> None:
         """Remove a file."""
         self._files.delete_file(path)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file."""
+        kind = self._files.get_file_info(path).type
+        return bool(kind == pyarrow.fs.FileType.File)
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the size of each file below a folder, by its name relative to it."""

@@ -110,6 +110,12 @@ class Location:
                 "see that one job only works on this checkpoint"
             ) from error
 
+    def exists(self, name: str) -> bool:
+        """Return whether there is a file of this name."""
+        path = self.path_of(name)
+        with _telling("look for", path):
+            return self.disk.exists(path)
+
     def list(self, folder: str) -> dict[str, int]:
         """Return the names of all files below a folder, sorted, with their sizes in bytes.
 

@@ -26,9 +26,11 @@ FOLDER = "state"
 MOST_DELTAS = 16
 """How many files of changes are read after each other at most."""
 
+LARGEST_BATCH = 10**10 - 1
+"""Batches have as many digits as this in the names of files."""
+
 _ATTEMPT = re.compile(r"[A-Za-z0-9_-]+")
 _PATH = re.compile(rf"{FOLDER}/[^/]+/\d{{10}}-\d+-[A-Za-z0-9_-]+\.arrow")
-_LARGEST_BATCH = 10**10 - 1
 
 
 class Kind(StrEnum):
@@ -64,7 +66,7 @@ class StateFile:
     def __post_init__(self) -> None:
         if not _PATH.fullmatch(self.path) or self.path.split("/")[1] in {".", ".."}:
             raise InvalidValueError(f"path={self.path!r} is not one of a state file; see {FOLDER}/")
-        whole("batch", self.batch, at_least=0, at_most=_LARGEST_BATCH)
+        whole("batch", self.batch, at_least=0, at_most=LARGEST_BATCH)
         whole("rows", self.rows, at_least=0)
         whole("bytes", self.bytes, at_least=0)
         whole("checksum", self.checksum, at_least=0, at_most=(1 << 32) - 1)
@@ -123,17 +125,21 @@ class Attempt:
 
     def __post_init__(self) -> None:
         whole("instance", self.instance, at_least=0)
-        whole("batch", self.batch, at_least=0, at_most=_LARGEST_BATCH)
+        whole("batch", self.batch, at_least=0, at_most=LARGEST_BATCH)
         if not _ATTEMPT.fullmatch(self.name):
             raise InvalidValueError(
                 f"attempt {self.name!r} cannot name a file; use letters, digits, _ and -"
             )
 
     @property
+    def stem(self) -> str:
+        """How the names of all files begin that it writes: that tells when they may be removed."""
+        return f"{self.batch:010}-{self.instance}-{self.name}"
+
+    @property
     def path(self) -> str:
         """The file of state that it writes."""
-        name = f"{self.batch:010}-{self.instance}-{self.name}.arrow"
-        return f"{folder_of(self.operator)}/{name}"
+        return f"{folder_of(self.operator)}/{self.stem}.arrow"
 
 
 def write_state(location: Location, attempt: Attempt, rows: pa.Table, *, kind: Kind) -> StateFile:

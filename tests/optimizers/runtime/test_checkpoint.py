@@ -1,0 +1,469 @@
+"""The log of a checkpoint: batches in order, one driver, one job, and nothing lost by cleaning."""
+
+import itertools
+from dataclasses import replace
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimizers import Note, Plan, Topology
+from optimizers.errors import CheckpointError, InvalidValueError, StateError, UnknownNameError
+from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
+from optimizers.runtime.cleaning import batch_of
+from optimizers.runtime.files import Location
+from optimizers.runtime.records import Commit, Identity, sealed
+from optimizers.runtime.state_file import Attempt, Kind, write_state
+
+JOB = Topology.source("words").then("count", key="word", parallelism=2)
+PLAN = Plan(parallelism={"count": 3})
+
+
+@pytest.fixture
+def here(tmp_path):
+    return Location(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def checkpoint(here):
+    return Checkpoint.create_or_open(here, JOB)
+
+
+def rows(counts, gone=None):
+    """State of keys whose place is the number in their text."""
+    places = sorted(counts)
+    columns = {
+        "place": pa.array(places, pa.uint64()),
+        "key_0": pa.array([f"w{place}" for place in places]),
+        "value_count": pa.array([counts[place] for place in places], pa.int64()),
+    }
+    if gone is not None:
+        columns["gone"] = pa.array([place in gone for place in places], pa.bool_())
+    return pa.table(columns)
+
+
+def write(here, batch, counts, *, instance=0, name="a", gone=None):
+    attempt = Attempt("count", instance, batch, name)
+    kind = Kind.BASE if gone is None else Kind.DELTA
+    return write_state(here, attempt, rows(counts, gone), kind=kind)
+
+
+def state_of(checkpoint, batch=None):
+    table = checkpoint.read("count", batch)
+    assert ["word", "count"] == table.column_names
+    return dict(zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True))
+
+
+def files_of(here):
+    return list(here.list(""))
+
+
+def test_a_new_checkpoint_has_done_nothing(checkpoint, here):
+    assert checkpoint.last_commit() is None
+    assert () == checkpoint.batches()
+    assert checkpoint.plan_of(0) is None
+    assert ["penstock.json"] == files_of(here)
+    assert 0 == checkpoint.clean()
+    assert checkpoint.compact() is None
+    with pytest.raises(CheckpointError, match="no batch is done"):
+        checkpoint.read("count")
+
+
+def test_what_was_committed_is_there_when_it_is_opened_again(checkpoint, here):
+    first = Commit(0, state={"count": ((write(here, 0, {1: 10, 2: 20}),), ())}, tuples=30)
+    chain = (*first.state["count"][0], write(here, 1, {2: 21, 1: 0}, gone={1}))
+    second = Commit(
+        1, state={"count": (chain, (write(here, 1, {3: 5}, instance=1),))}, facts={"seconds": 2}
+    )
+    checkpoint.commit(first)
+    checkpoint.commit(second)
+
+    again = Checkpoint.create_or_open(here, JOB)
+
+    assert second == again.last_commit() == again.commit_of(1)
+    assert first == again.commit_of(0)
+    assert (0, 1) == again.batches()
+    assert {"w2": 21, "w3": 5} == state_of(again)
+    assert {"w1": 10, "w2": 20} == state_of(again, 0)
+    assert again == Checkpoint.open(here)
+    with pytest.raises(CheckpointError, match="no commit of batch 2; kept: 0, 1"):
+        again.commit_of(2)
+
+
+def test_the_first_batch_may_have_any_number_and_each_other_is_the_next(checkpoint):
+    checkpoint.commit(Commit(7))
+    checkpoint.commit(Commit(8))
+
+    with pytest.raises(CheckpointError, match=r"batch 10 cannot be .* after batch 8: .* batch 9"):
+        checkpoint.commit(Commit(10))
+
+
+@pytest.mark.parametrize("batch", [6, 7, 8])
+def test_a_batch_that_is_done_is_not_committed_again(checkpoint, here, batch):
+    for done in (7, 8):
+        checkpoint.commit(Commit(done, tuples=5))
+    before = files_of(here)
+
+    with pytest.raises(CheckpointError, match=rf"batch {batch} is done already .*; another driver"):
+        checkpoint.commit(Commit(batch, tuples=6))
+    assert before == files_of(here)
+    assert 5 == checkpoint.last_commit().tuples
+
+
+def test_of_two_drivers_one_commits(checkpoint):
+    for batch in range(20):
+
+        def try_it(driver, batch=batch):
+            try:
+                checkpoint.commit(Commit(batch, tuples=driver))
+            except CheckpointError:
+                return None
+            return driver
+
+        with ThreadPool(4) as pool:
+            done = [driver for driver in pool.map(try_it, range(4)) if driver is not None]
+
+        assert [checkpoint.last_commit().tuples] == done
+
+
+def test_a_plan_is_in_force_from_its_batch_on(checkpoint):
+    other = Plan(parallelism={"count": 4})
+    checkpoint.save_plan(0, PLAN)
+    for batch in range(3):
+        checkpoint.commit(Commit(batch, plan=0))
+    checkpoint.save_plan(3, other)
+
+    assert [SavedPlan(0, PLAN)] * 3 == [checkpoint.plan_of(batch) for batch in range(3)]
+    assert SavedPlan(3, other) == checkpoint.plan_of(3) == checkpoint.plan_of(100)
+
+
+def test_a_plan_may_be_saved_twice_but_not_changed(checkpoint, here):
+    checkpoint.save_plan(4, PLAN)
+    before = files_of(here)
+
+    checkpoint.save_plan(4, replace(PLAN, notes=(Note("me", "count", "wider"),)))
+
+    with pytest.raises(CheckpointError, match=r"another plan is saved for batch 4 .* plan_of"):
+        checkpoint.save_plan(4, Plan())
+    assert before == files_of(here)
+    assert SavedPlan(4, PLAN) == checkpoint.plan_of(4)
+
+
+def test_a_plan_for_a_batch_that_is_done_is_refused_but_the_one_it_had(checkpoint):
+    checkpoint.save_plan(0, PLAN)
+    checkpoint.commit(Commit(0, plan=0))
+    checkpoint.commit(Commit(1, plan=0))
+
+    checkpoint.save_plan(0, PLAN)
+    with pytest.raises(CheckpointError, match=r"batch 1 is done already, .* save .* for batch 2"):
+        checkpoint.save_plan(1, Plan())
+    assert SavedPlan(0, PLAN) == checkpoint.plan_of(1)
+
+
+def test_a_commit_under_another_plan_than_the_one_in_force_is_refused(checkpoint):
+    with pytest.raises(CheckpointError, match="plan of batch 0, but that of batch None"):
+        checkpoint.commit(Commit(0, plan=0))
+    checkpoint.commit(Commit(0))
+    checkpoint.save_plan(1, PLAN)
+    with pytest.raises(CheckpointError, match="plan of batch None, but that of batch 1"):
+        checkpoint.commit(Commit(1))
+    checkpoint.commit(Commit(1, plan=1))
+
+
+@pytest.mark.parametrize("batch", [-1, 10**10, 1.0])
+def test_a_plan_of_no_batch_is_refused(checkpoint, batch):
+    with pytest.raises(InvalidValueError, match="batch="):
+        checkpoint.save_plan(batch, PLAN)
+
+
+def test_a_checkpoint_of_another_job_is_refused_with_what_differs(checkpoint, here):
+    other = Topology.source("words").then("count", key="place")
+
+    with pytest.raises(CheckpointError, match=r"is of another job: operator 'count' has key \('pl"):
+        Checkpoint.create_or_open(here, other)
+    Checkpoint.create_or_open(here, JOB.under(Plan(parallelism={"count": 100})))
+
+
+def test_a_folder_without_a_checkpoint_is_not_opened(here):
+    with pytest.raises(
+        CheckpointError, match=r"there is no checkpoint at .*penstock\.json is miss"
+    ):
+        Checkpoint.open(here)
+
+
+@pytest.mark.parametrize("name", ["commits/0000000007.json", "state/a/b", "spark/offsets/0"])
+def test_remains_of_a_checkpoint_are_not_taken_for_an_empty_folder(here, name):
+    here.write_new(name, b"")
+
+    with pytest.raises(CheckpointError, match=r"has files in (commits|state|spark)/ but no"):
+        Checkpoint.create_or_open(here, JOB)
+    assert [name] == files_of(here)
+
+
+def test_files_of_others_do_not_matter(here):
+    here.write_new("notes.txt", b"")
+    here.write_new(".DS_Store", b"")
+
+    assert () == Checkpoint.create_or_open(here, JOB).batches()
+
+
+@pytest.fixture
+def filled(checkpoint, here):
+    checkpoint.save_plan(0, PLAN)
+    checkpoint.commit(Commit(0, plan=0, state={"count": ((write(here, 0, {1: 10}),),)}))
+    return checkpoint
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("penstock.json", r"penstock\.json cannot be used: .*bring it back"),
+        ("commits/0000000000.json", r"commits/0000000000\.json cannot be used: .*bring it back"),
+    ],
+)
+@pytest.mark.parametrize("damage", [lambda data: data[:-4], lambda data: data.replace(b"0", b"1")])
+def test_a_damaged_record_is_named_when_it_is_opened(filled, here, name, message, damage):
+    path = Path(here.path_of(name))
+    path.write_bytes(damage(path.read_bytes()))
+
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.create_or_open(here, JOB)
+
+
+def test_a_damaged_plan_is_named(filled, here):
+    path = Path(here.path_of("plans/0000000000.json"))
+    path.write_bytes(path.read_bytes()[:20])
+
+    with pytest.raises(CheckpointError, match=r"plans/0000000000\.json cannot be used: it has no"):
+        filled.plan_of(3)
+
+
+def test_another_format_is_refused(checkpoint, here):
+    text = Identity.of(JOB).to_json().replace('"format": 1', '"format": 9')
+    here.write_atomically("penstock.json", sealed(text))
+
+    with pytest.raises(CheckpointError, match="format 9, and this Penstock knows format 1"):
+        Checkpoint.create_or_open(here, JOB)
+
+
+def test_missing_or_torn_state_is_named_when_it_is_opened(filled, here):
+    path = Path(here.path_of("state/count/0000000000-0-a.arrow"))
+    content = path.read_bytes()
+
+    path.write_bytes(content[:-1])
+    with pytest.raises(
+        CheckpointError, match=r"a\.arrow has \d+ bytes, where .* \d+ bytes of state"
+    ):
+        Checkpoint.create_or_open(here, JOB)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"a\.arrow is missing, .* of operator .* at batch 0"):
+        Checkpoint.create_or_open(here, JOB)
+    path.write_bytes(content)
+    Checkpoint.create_or_open(here, JOB)
+
+
+FOLDERS = itertools.count()
+
+
+@given(st.integers(1, 4), st.integers(0, 6), st.data())
+def test_cleaning_keeps_what_kept_batches_need_and_what_may_be_at_work(keep, batches, data):
+    here = Location(f"mock:///cleaning-{next(FOLDERS)}")  # in memory, where flushing costs nothing
+    checkpoint = Checkpoint.create_or_open(here, JOB)
+    plan, chain, commits, garbage = None, (), [], set()
+    for batch in range(batches):
+        if data.draw(st.booleans()):
+            plan = batch
+            checkpoint.save_plan(batch, Plan(parallelism={"count": batch + 1}))
+        if data.draw(st.booleans()):
+            garbage.add(write(here, batch, {9: 9}, name="lost").path)
+        rewrite = not chain or data.draw(st.booleans())
+        file = write(here, batch, {batch: 1}, gone=None if rewrite else set())
+        chain = (file,) if rewrite else (*chain, file)
+        output = f"output/{batch:010}-0-a.parquet"
+        here.write_new(output, b"")
+        commits.append(Commit(batch, plan, {"count": (chain, ())}, (output,)))
+        checkpoint.commit(commits[-1])
+    running = {write(here, batches, {1: 1}, name="running").path, f"output/{batches:010}-0-a.x"}
+    here.write_new(f"output/{batches:010}-0-a.x", b"")
+    running.add("output/of somebody else")
+    here.write_new("output/of somebody else", b"")
+    checkpoint.save_plan(batches, Plan(parallelism={"count": 50}))
+    states = {number: state_of(checkpoint, number) for number in range(batches)}
+    plans = [checkpoint.plan_of(number) for number in range(batches)]
+    before = set(files_of(here))
+
+    removed = checkpoint.clean(keep=keep)
+
+    after = set(files_of(here))
+    kept = commits[-keep:]
+    needed = set().union(*(commit.files for commit in kept))
+    assert len(before) - len(after) == removed
+    assert tuple(commit.batch for commit in kept) == checkpoint.batches()
+    assert running <= after
+    if batches:
+        assert needed | running == {name for name in after if name.startswith(("state", "output"))}
+    for commit in kept:
+        assert commit == checkpoint.commit_of(commit.batch)
+        assert states[commit.batch] == state_of(checkpoint, commit.batch)
+        assert plans[commit.batch] == checkpoint.plan_of(commit.batch)
+    used = {saved.batch for saved in plans[-keep:] if saved} | {batches}
+    names = {name for name in after if name.startswith("plans")}
+    assert not batches or {f"plans/{number:010}.json" for number in used} == names
+    assert 0 == checkpoint.clean(keep=keep)
+
+
+def test_records_that_were_cut_off_are_cleaned_up(filled, here):
+    left = [".0000000000.json.0123456789abcdef.tmp", ".0000000001.json.0123456789abcdef.tmp"]
+    for folder in ("commits", "plans"):
+        for name in left:
+            here.write_new(f"{folder}/{name}", b"{")
+    here.write_new("state/count/.0000000000-0-x.arrow.0123.tmp", b"ARROW1")
+
+    assert 3 == filled.clean()
+    assert {f"commits/{left[1]}", f"plans/{left[1]}"} == {
+        name for name in files_of(here) if name.endswith(".tmp")
+    }
+    assert 0 == filled.last_commit().batch
+
+
+def test_a_damaged_commit_that_is_to_be_kept_stops_the_cleaning(filled, here):
+    filled.commit(Commit(1, plan=0))
+    path = Path(here.path_of("commits/0000000000.json"))
+    path.write_bytes(b"{}")
+    before = files_of(here)
+
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        filled.clean(keep=2)
+    assert before == files_of(here)
+    with pytest.raises(InvalidValueError, match="keep=0"):
+        filled.clean(keep=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        ("state/count/0000000007-3-a.arrow", 7),
+        ("output/.0000000012-3-a.parquet.01.tmp", 12),
+        ("plans/0000000003.json", 3),
+        ("state/0000000007/readme", None),
+        ("output/000000007-3-a", None),
+        ("output/part-0000000007-3", None),
+    ],
+)
+def test_the_batch_of_a_file_is_told_by_its_name(name, batch):
+    assert batch == batch_of(name)
+
+
+def test_compaction_changes_nothing_but_the_files(filled, here):
+    base = filled.last_commit().state["count"][0]
+    chain = (*base, write(here, 1, {2: 20}, gone=set()), write(here, 1, {1: 0}, name="c", gone={1}))
+    single = (write(here, 1, {3: 30}, instance=1),)
+    filled.commit(Commit(1, 0, {"count": (chain, single, ())}, ("output/x",), 9, {"s": 1}))
+    before = state_of(filled)
+
+    compacted = filled.compact()
+
+    assert {"w2": 20, "w3": 30} == before == state_of(filled)
+    assert compacted == filled.last_commit() == Checkpoint.open(here).last_commit()
+    assert (1, 1, 0, ("output/x",), 9, {"s": 1}) == (
+        compacted.batch,
+        compacted.revision,
+        compacted.plan,
+        compacted.outputs,
+        compacted.tuples,
+        compacted.facts,
+    )
+    assert [1, 1, 0] == [len(files) for files in compacted.state["count"]]
+    assert single == compacted.state["count"][1]
+    assert compacted == filled.compact()
+    assert (0, 1) == filled.batches()
+    filled.clean(keep=1)
+    assert before == state_of(filled)
+    assert {file.path for _, _, files in compacted.instances() for file in files} == set(
+        here.list("state")
+    )
+    filled.commit(Commit(2, 0, compacted.state))
+    assert before == state_of(filled)
+
+
+def test_a_checkpoint_is_described(filled, here):
+    base = filled.last_commit().state["count"][0]
+    chain = (*base, write(here, 1, {2: 20, 1: 11}, gone=set()))
+    filled.commit(Commit(1, 0, {"count": (chain, ())}))
+
+    found = filled.describe()
+
+    assert (0, 1) == found.batches
+    assert filled.last_commit() == found.commit
+    assert [("count", 0, 3, 2), ("count", 1, 0, 0)] == [
+        (each.operator, each.instance, each.rows, each.files) for each in found.instances
+    ]
+    assert sum(file.bytes for file in chain) == found.instances[0].bytes
+
+
+def test_state_of_two_key_columns_is_read_by_their_names(here):
+    job = Topology.source("s").then("pairs", key=("a", "count"))
+    checkpoint = Checkpoint.create_or_open(here, job)
+    table = pa.table(
+        {
+            "place": pa.array([4, 9], pa.uint64()),
+            "key_0": ["x", "y"],
+            "key_1": [1, 2],
+            "value_count": [10, 20],
+            "value_sum": [0.5, 1.5],
+        }
+    )
+    halves = [
+        (write_state(here, Attempt("pairs", 0, 0, "a"), table.slice(1), kind=Kind.BASE),),
+        (write_state(here, Attempt("pairs", 1, 0, "a"), table.slice(0, 1), kind=Kind.BASE),),
+    ]
+    checkpoint.commit(Commit(0, state={"pairs": halves}))
+
+    assert {
+        "a": ["x", "y"],
+        "count": [1, 2],
+        "value_count": [10, 20],
+        "sum": [0.5, 1.5],
+    } == checkpoint.read("pairs").to_pydict()
+
+
+def test_a_key_that_two_instances_hold_is_an_error_unless_they_may(tmp_path):
+    for partial in (True, False):
+        here = Location(tmp_path / str(partial))
+        job = Topology.source("s").then("count", key="word", partial=partial)
+        checkpoint = Checkpoint.create_or_open(here, job)
+        halves = [(write(here, 0, {1: 10, 5: 1}, instance=each),) for each in range(2)]
+        checkpoint.commit(Commit(0, state={"count": halves}))
+        if partial:
+            assert ["w1", "w1", "w5", "w5"] == checkpoint.read("count")["word"].to_pylist()
+        else:
+            with pytest.raises(StateError, match=r"two instances .* state of key \['w1'\] at pl"):
+                checkpoint.read("count")
+
+
+def test_state_that_cannot_be_read_as_one_table_is_an_error(checkpoint, here):
+    other = rows({2: 1}).set_column(2, "value_count", pa.array(["x"]))
+    strange = (write_state(here, Attempt("count", 1, 0, "a"), other, kind=Kind.BASE),)
+    checkpoint.commit(Commit(0, state={"count": ((write(here, 0, {1: 1}),), strange)}))
+
+    with pytest.raises(StateError, match="keep state of different columns"):
+        checkpoint.read("count")
+
+
+def test_state_of_other_key_columns_than_the_job_has_is_an_error(checkpoint, here):
+    more = rows({2: 1}).append_column("key_1", pa.array(["x"]))
+    file = write_state(here, Attempt("count", 0, 0, "a"), more, kind=Kind.BASE)
+    checkpoint.commit(Commit(0, state={"count": ((file,),)}))
+
+    with pytest.raises(StateError, match=r"key columns \['key_0', 'key_1'\], where .* is word"):
+        checkpoint.read("count")
+
+
+def test_only_operators_with_a_key_have_state(filled):
+    with pytest.raises(UnknownNameError, match="operator with a key 'words'; known: 'count'"):
+        filled.read("words")
+    filled.commit(Commit(1, 0))
+    assert {"word": []} == filled.read("count").to_pydict()
