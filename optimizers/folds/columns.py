@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optimizers.folds.keys import column_index
+from optimizers.folds.keys import SOLID, column_index
 
 
 class Filled(NamedTuple):
@@ -34,11 +34,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
     """Return the type that values have once they are out of dictionaries and views."""
     if pa.types.is_dictionary(kind):
         return plain(kind.value_type)
-    if kind == pa.string_view():
-        return pa.string()
-    if kind == pa.binary_view():
-        return pa.binary()
-    return kind
+    return SOLID.get(kind, kind)
 
 
 def array_of(table: pa.Table, name: str) -> pa.Array:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
 from optimizers.folds.fold import Emit, Fold, Step
+from optimizers.folds.keys import take_rows
 from optimizers.folds.messages import name_of, shown
 from optimizers.folds.values import batch_of, check_columns, column_of
 
@@ -105,7 +106,7 @@ class EachKey(Fold):
         """Call the function for each key, in the order of their numbers."""
         numbers = self.checked(tuples, keys, before)
         # In one chunk, and sorted, the rows of each key are a slice that costs nothing.
-        ordered = tuples.take(pa.array(np.argsort(numbers, kind="stable"))).combine_chunks()
+        ordered = take_rows(tuples, np.argsort(numbers, kind="stable"))
         counts = np.bincount(numbers, minlength=len(before))
         states = before.column("state").to_pylist()
         emitted: list[pa.Table] = []

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
-from optimizers.folds.keys import column_index, key_names, key_numbers
+from optimizers.folds.keys import column_index, key_names, key_numbers, take_rows
 from optimizers.folds.messages import listed
 
 
@@ -189,9 +189,9 @@ class Fold(ABC):
         names = key_names(key)
         schema = self.state(tuples.schema)
         keys, firsts, _ = key_numbers(tuples, names)
-        key_rows = tuples.select(names).take(pa.array(firsts))
+        key_rows = take_rows(tuples.select(names), firsts)
         state, _ = self.step(tuples, keys, nothing(schema, len(firsts)), key_rows)
-        return self.with_keys(key_rows, state).take(pa.array(np.argsort(firsts)))
+        return take_rows(self.with_keys(key_rows, state), np.argsort(firsts))
 
     def checked(
         self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table

@@ -14,7 +14,8 @@ from sketches.keys import Codes, pair_codes
 
 Numbers = NDArray[np.int64]
 
-_BYTES_OF_CODE = 8
+# What views are cast to where Arrow cannot do without.
+SOLID = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 class KeyNumbers(NamedTuple):
@@ -142,4 +143,13 @@ def _firsts(rows: Numbers, count: int) -> Numbers:
 
 def take_rows(table: pa.Table, rows: Any) -> pa.Table:
     """Return these rows of a table, in this order, in one chunk a column."""
-    return table.combine_chunks().take(pa.array(rows))
+    places = pa.array(rows)
+    columns = [_taken(column, places) for column in table.combine_chunks().columns]
+    return pa.table(columns, schema=table.schema)
+
+
+def _taken(column: pa.ChunkedArray, places: pa.Array) -> pa.ChunkedArray:
+    solid = SOLID.get(column.type)  # Arrow cannot take from views
+    if solid is None:
+        return column.take(places)
+    return column.cast(solid).take(places).cast(column.type)

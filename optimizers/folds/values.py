@@ -195,7 +195,7 @@ def _is_float(value: Any, kind: pa.DataType) -> bool:
     if kind == pa.float64() or not math.isfinite(value):
         return True
     largest: float = np.finfo(kind.to_pandas_dtype()).max
-    return -largest <= value <= largest
+    return bool(-largest <= value <= largest)
 
 
 def _is_text(kind: pa.DataType) -> bool:
