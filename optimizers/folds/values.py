@@ -81,7 +81,8 @@ def batch_of(
         if column.null_count and not field.nullable:
             place = column.is_null().index(pa.scalar(value=True)).as_py()
             raise FoldError(
-                f"{where(place)}: column {field.name!r} is missing or None, but not null"
+                f"{_in_column(where, field.name)(place)}: there is no value, but the column is "
+                "declared not null; give it one, or declare it nullable"
             )
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -194,7 +195,7 @@ def _is_float(value: Any, kind: pa.DataType) -> bool:
         return False
     if kind == pa.float64() or not math.isfinite(value):
         return True
-    largest: float = np.finfo(kind.to_pandas_dtype()).max
+    largest = float(np.finfo(kind.to_pandas_dtype()).max)
     return bool(-largest <= value <= largest)
 
 
