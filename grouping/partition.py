@@ -8,25 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping import metis
+from grouping.division import Task, divide
 from grouping.errors import PartitionError
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
-from grouping.matching import best_matching
-from grouping.refinement import Parts, part_loads, refine, repair
+from grouping.refinement import Parts, part_loads
 from grouping.routing_table import RoutingTable
 from sketches import checks
 from sketches.values import numeric
 
 Numbers: TypeAlias = NDArray[np.float64]
 
-# METIS is asked for a little less than what is allowed: its limits are of single precision, and
-# the room that is left lets refinement exchange keys.
-_SAFETY = 0.002
-_LEAST_TOLERANCE = 1.001
-_LEAST_SHARE = 1e-4  # METIS divides by shares; whatever it puts there is moved out again
 _ALMOST_ZERO = 1e-300
-_RANDOM_STARTS = 8
-_FEW_EDGES = 1 << 12
 _LIGHTEST = 1 / 256  # of a share; what is lighter is never looked at by itself
 _ROUNDING = 1 + 1e-9  # limits that are met exactly must not be missed by a sum's last digit
 
@@ -60,7 +53,7 @@ def partition_keys(  # noqa: PLR0913
     previous: Sequence[RoutingTable] | None = None,
     capacities: Any = None,
     racks: Sequence[Any] | None = None,
-    inertia: float = 0.02,
+    inertia: float = 0.1,
     tries: int = 1,
     seed: int = 0,
 ) -> Partition:
@@ -83,12 +76,14 @@ def partition_keys(  # noqa: PLR0913
         parts: how many parts there are.
         imbalance: how many times its share of an operator's load a part may get.
         previous: who owns the keys now, a table for each operator. The keys are then not divided
-            anew but moved as far as it pays, see ``inertia``, which moves much less state.
+            anew but moved as far as it pays, see ``inertia``, which moves much less state. Where
+            they would be divided anew just as they are, they stay.
         capacities: how much each part can take, relative to the others; or a row of such numbers
             for each operator. Equal if left out.
         racks: the rack of each part. Pairs are kept in a rack where they cannot be in a part.
-        inertia: with ``previous``, the price of a move: what share of a key's tuples must become
-            local by it. 0 takes the best division, whatever has to move.
+        inertia: with ``previous``, the price of a move: what share of the tuples of the keys that
+            move must become local by it, be it one key or a cluster of them. 0 takes the best
+            division found, whatever has to move.
         tries: how many times to divide at least, with different seeds; the best is taken.
         seed: equal seeds give equal answers.
 
@@ -101,7 +96,7 @@ def partition_keys(  # noqa: PLR0913
     shares = _shares(parts, len(graph.names), capacities)
     rack_of = None if racks is None else _rack_numbers(parts, racks)
     owners = None if previous is None else _owners(graph, previous)
-    task = _Task(
+    task = Task(
         graph,
         shares,
         reachable_limits(graph, shares, imbalance),
@@ -111,7 +106,7 @@ def partition_keys(  # noqa: PLR0913
         checks.whole("tries", tries, at_least=1),
         checks.seed(seed),
     )
-    divided = _divide(task) if rack_of is None else _by_rack(task, rack_of, imbalance)
+    divided = divide(task) if rack_of is None else _by_rack(task, rack_of, imbalance)
     return _as_partition(graph, divided, shares, owners, rack_of)
 
 
@@ -184,102 +179,7 @@ def _shares(parts: int, operators: int, capacities: Any) -> Numbers:
     return np.asarray(table / totals)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What is to be divided, and how.
-
-    Attributes:
-        graph: the keys and their pairs.
-        shares: the share of each part, of shape (operators, parts).
-        limits: the most load each part may get, of the same shape.
-        homes: who has each key now, -1 if nobody; None where nothing was divided before.
-        inertia: what share of a key's load must become local for it to leave its home.
-        tries: how many times to divide anew.
-        seed: where chance begins.
-    """
-
-    graph: KeyGraph
-    shares: Numbers
-    limits: Numbers
-    homes: Parts | None
-    inertia: float
-    tries: int
-    seed: int
-
-    @property
-    def parts(self) -> int:
-        return int(self.shares.shape[1])
-
-
-def _divide(task: _Task) -> Parts:
-    """Divide anew; where keys have homes, change those only as far as it pays."""
-    anew = _best_of_tries(task)
-    return anew if task.homes is None else _from_before(task, task.homes, anew)
-
-
-def _best_of_tries(task: _Task) -> Parts:
-    """Divide some times, keep to the limits, and improve; take the best.
-
-    Graphs of few edges are divided from random starts as well: METIS, made for large ones, often
-    stops short of the best there, and it costs next to nothing.
-    """
-    graph = task.graph
-    more = min(_RANDOM_STARTS, _FEW_EDGES // (len(graph.neighbours) + 1))
-    random = np.random.default_rng(task.seed)
-    found = []
-    for attempt in range(task.tries + more):
-        if attempt < task.tries:
-            start = _metis(task, task.seed + attempt)
-        else:
-            start = random.integers(0, task.parts, len(graph), dtype=np.int32)
-        divided = refine(graph, repair(graph, start, task.limits), task.limits)
-        above = float((part_loads(graph, divided, task.parts) - task.limits).max())
-        found.append((max(above, 0.0), -graph.within(divided), attempt, divided))
-    return min(found, key=lambda one: one[:3])[3]
-
-
-def _from_before(task: _Task, homes: Parts, anew: Parts) -> Parts:
-    """Change owners as far as it pays: begin with those of now, or with a division made anew.
-
-    Whichever leaves more pairs together, less what its moves cost.
-    """
-    graph = task.graph
-    renamed = _renamed(task, homes, anew)
-    as_now = np.where(homes < 0, renamed, homes)
-    candidates = []
-    for start in (repair(graph, as_now, task.limits), renamed):
-        divided = refine(graph, start, task.limits, home=homes, inertia=task.inertia)
-        moved = float(graph.loads[divided != homes].sum())
-        candidates.append((graph.within(divided) - task.inertia * moved, divided))
-    (worth, kept), (other, divided) = candidates
-    return divided if other > worth else kept
-
-
-def _renamed(task: _Task, homes: Parts, anew: Parts) -> Parts:
-    """Give new parts the names of those old ones, of the same size, that hold most of them."""
-    parts, shares = task.parts, task.shares
-    settled = homes >= 0
-    pairs = homes[settled] * np.int64(parts) + anew[settled]
-    counts: Any = np.bincount(pairs, task.graph.loads[settled], parts * parts)
-    overlap = counts.reshape(parts, parts)
-    different = (shares[:, :, np.newaxis] != shares[:, np.newaxis, :]).any(axis=0)
-    overlap[different] = -task.graph.loads.sum() - 1  # never worth it: equals are exchanged only
-    names = np.empty(parts, dtype=np.int32)
-    names[best_matching(overlap)] = np.arange(parts)
-    return names[anew]
-
-
-def _metis(task: _Task, seed: int) -> Parts:
-    graph, shares = task.graph, task.shares
-    loads = [graph.loads[graph.span(operator)].sum() for operator in range(len(graph.names))]
-    allowed = task.limits.max(axis=1) / np.maximum(shares.max(axis=1) * loads, _ALMOST_ZERO)
-    tolerances = np.maximum(allowed - _SAFETY, _LEAST_TOLERANCE)
-    targets = np.maximum(shares, _LEAST_SHARE)
-    targets /= targets.sum(axis=1, keepdims=True)
-    return metis.split(graph.whole, graph.whole_loads, targets, tolerances, seed=seed)
-
-
-def _by_rack(task: _Task, rack_of: Parts, imbalance: float) -> Parts:
+def _by_rack(task: Task, rack_of: Parts, imbalance: float) -> Parts:
     """Divide among racks first, then the keys of each rack among its parts."""
     number = int(rack_of.max()) + 1
     members = (rack_of == np.arange(number)[:, np.newaxis]).astype(np.float64)
@@ -288,16 +188,16 @@ def _by_rack(task: _Task, rack_of: Parts, imbalance: float) -> Parts:
     half = reachable_limits(task.graph, shares, (1 + imbalance) / 2)
     limits = np.minimum(task.limits @ members.T, half)
     homes = None if task.homes is None else np.where(task.homes < 0, -1, rack_of[task.homes])
-    racks = _divide(replace(task, shares=shares, limits=limits, homes=homes))
+    racks = divide(replace(task, shares=shares, limits=limits, homes=homes))
     parts = np.zeros(len(task.graph), dtype=np.int32)
     for rack in range(number):
         kept = racks == rack
         mine = np.flatnonzero(rack_of == rack).astype(np.int32)
-        parts[kept] = mine[_divide(_inside(task, kept, mine))]
+        parts[kept] = mine[divide(_inside(task, kept, mine))]
     return parts
 
 
-def _inside(task: _Task, kept: NDArray[np.bool_], mine: Parts) -> _Task:
+def _inside(task: Task, kept: NDArray[np.bool_], mine: Parts) -> Task:
     """Return the task of dividing some of the keys among some of the parts."""
     shares = task.shares[:, mine]
     homes = None
