@@ -84,15 +84,16 @@ def latest(tables: Sequence[pa.Table]) -> pa.Table:
     """
     if not tables:
         raise StateError("no tables add up to no state; give at least one, be it empty")
-    everything, gone = _in_one([_without_gone(table) for table in tables], tables)
-    filled = [table for table in tables if table.num_rows]
-    chosen = None if len(filled) < 2 else _newest(filled)
-    if gone is not None and gone.any():
-        present = ~gone if chosen is None else ~gone[chosen]
-        chosen = np.flatnonzero(present) if chosen is None else chosen[present]
-    elif chosen is not None and len(chosen) == filled[0].num_rows:
-        return _with_values_of(_without_gone(filled[0]), everything, chosen)
-    return everything.combine_chunks() if chosen is None else _taken(everything, chosen)
+    plain = [_without_gone(table) for table in tables]
+    _check_columns(plain)
+    base, gone = _present(plain[0], tables[0]), _gone(tables[1:])
+    if len(plain) == 1:
+        return base
+    changes = pa.concat_tables(plain[1:])
+    if len(plain) > 2:
+        newest = _newest(plain[1:])
+        changes, gone = _taken(changes, newest), gone[newest]
+    return _merged(base, changes, gone)
 
 
 def replaced(state: pa.Table, rows: pa.Table) -> pa.Table:
@@ -241,38 +242,72 @@ def _newest(tables: Sequence[pa.Table]) -> Rows:
     return chosen
 
 
-def _in_one(
-    plain: Sequence[pa.Table], tables: Sequence[pa.Table]
-) -> tuple[pa.Table, NDArray[np.bool_] | None]:
-    """Return the tables one after the other, and which of their rows say that a key is gone."""
-    schema = plain[0].schema
-    for table in plain[1:]:
+def _merged(base: pa.Table, changes: pa.Table, gone: NDArray[np.bool_]) -> pa.Table:
+    """Return the base with one table of changes worked in; the base is not sorted again."""
+    if not changes.num_rows:
+        return base.combine_chunks()
+    found, rows = look_up(base, places_of(changes))
+    if found.all() and not gone.any():
+        return _with_values_of(base, changes, rows)
+    numbers = np.arange(base.num_rows, base.num_rows + changes.num_rows)
+    chosen = np.arange(base.num_rows)
+    chosen[rows[found]] = np.where(gone[found], -1, numbers[found])
+    new = ~found & ~gone
+    before = np.searchsorted(places_of(base), places_of(changes)[new])
+    chosen = np.insert(chosen, before, numbers[new])
+    everything = pa.concat_tables([base, changes])
+    return _taken(everything, chosen[chosen >= 0] if gone.any() else chosen)
+
+
+def _with_values_of(base: pa.Table, changes: pa.Table, rows: Rows) -> pa.Table:
+    """Return the base with other values at these rows; places and keys are not copied."""
+    columns = [
+        _with_cells(base.column(name), changes.column(name), rows)
+        if name.startswith(VALUE)
+        else base.column(name)
+        for name in base.column_names
+    ]
+    return pa.table(columns, schema=base.schema).combine_chunks()
+
+
+def _with_cells(column: pa.ChunkedArray, cells: pa.ChunkedArray, rows: Rows) -> Any:
+    """Return the column with other cells at these rows."""
+    kind = column.type
+    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if plain and not column.null_count and not cells.null_count:
+        numbers = np.array(_numbers(column))
+        numbers[rows] = _numbers(cells)
+        return pa.array(numbers, kind)
+    chosen = np.arange(len(column))
+    chosen[rows] = np.arange(len(column), len(column) + len(cells))
+    return pa.chunked_array([*column.chunks, *cells.chunks], kind).take(pa.array(chosen))
+
+
+def _check_columns(tables: Sequence[pa.Table]) -> None:
+    schema = tables[0].schema
+    for table in tables[1:]:
         if not table.schema.equals(schema):
             raise StateError(
                 f"state of columns {_shown(schema)} does not add up with state of columns "
                 f"{_shown(table.schema)}; begin with a new checkpoint if the operator has changed"
             )
-    everything = pa.concat_tables(plain)
-    if all(GONE not in table.column_names for table in tables):
-        return everything, None
+
+
+def _present(plain: pa.Table, table: pa.Table) -> pa.Table:
+    """Return the rows of a table without those of keys that are gone."""
+    gone = _gone([table])
+    return _taken(plain, np.flatnonzero(~gone)) if gone.any() else plain.combine_chunks()
+
+
+def _gone(tables: Sequence[pa.Table]) -> NDArray[np.bool_]:
+    """Return which rows, of all tables one after the other, say that a key is gone."""
     marks = [
         _numbers(table.column(GONE))
         if GONE in table.column_names
         else np.zeros(table.num_rows, dtype=np.bool_)
         for table in tables
     ]
-    return everything, np.concatenate(marks)
-
-
-def _with_values_of(state: pa.Table, everything: pa.Table, chosen: Rows) -> pa.Table:
-    """Return the state with other values; its places and keys stay, and are not copied."""
-    changed = [name for name in state.column_names if name.startswith(VALUE)]
-    values = _taken(everything.select(changed), chosen)
-    columns = [
-        values.column(name) if name in changed else state.column(name)
-        for name in state.column_names
-    ]
-    return pa.table(columns, schema=state.schema).combine_chunks()
+    return np.concatenate([np.empty(0, dtype=np.bool_), *marks])
 
 
 def _taken(rows: pa.Table, chosen: Rows) -> pa.Table:
