@@ -55,7 +55,7 @@ def _parcels(
     mine: list[Parcel] = []
     for parcel in from_batches(batches):
         if parcel.edge == REPORT:
-            yield parcel
+            yield parcel.through(_any_task(work, stage, parcel.sender))
         elif work.layout.stage_of[work.topology.edges[parcel.edge].target] == stage:
             mine.append(parcel)
         else:
@@ -74,8 +74,13 @@ def _parcels(
 def _passed_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
     """Return a parcel for a later stage, with the task of the next one that it goes through."""
     target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
-    task = work.layout.next_task(stage, target)
-    return Parcel(task, *(getattr(parcel, name) for name in Parcel.__slots__[1:]))
+    return parcel.through(work.layout.next_task(stage, target))
+
+
+def _any_task(work: Work, stage: int, sender: int) -> int:
+    """Return a task of the next stage for what only has to get to the end."""
+    following = work.layout.stages[stage + 1 : stage + 2]
+    return sender % len(following[0]) if following else 0
 
 
 def _unpacked(work: Work, parcel: Parcel) -> pa.Table:
@@ -182,9 +187,7 @@ class Worker:
             file = write_output(self._work.location, self._attempt, self._output)
             self.report.output = (file,)
         stage = self._work.layout.stage_of[self._instance.operator]
-        following = self._work.layout.stages[stage + 1 : stage + 2]
-        task = self._sender % len(following[0]) if following else 0
-        yield self.report.to_parcel(task, 0)
+        yield self.report.to_parcel(_any_task(self._work, stage, self._sender), 0)
 
     def _outbox(self, edge: Edge) -> Outbox:
         return Outbox(self._work, edge, self._instance, self._sender, self.report)
