@@ -30,6 +30,7 @@ from sketches.key_columns import Pairs
 from sketches.space_saving import SpaceSaving
 
 _REMEMBERED_PAIRS = 1 << 20
+_CLEANED_EVERY = 16  # batches; what is in the way of nobody need not go at once
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Coordinator:
         optimizer: who decides.
         checkpoint: where state and the log are kept; the job goes on where that ends.
         every: after how many batches the optimizer is asked.
+        keep: of how many batches the state is kept at least.
         settings: how tasks go about their work; what is observed is up to the optimizer.
     """
 
@@ -69,6 +71,7 @@ class Coordinator:
         checkpoint: Checkpoint,
         *,
         every: int = 10,
+        keep: int = 2,
         settings: Settings | None = None,
     ) -> None:
         check_work(topology)
@@ -77,6 +80,7 @@ class Coordinator:
         self._optimizer = optimizer
         self._checkpoint = checkpoint
         self._every = whole("every", every, at_least=1)
+        self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._history: dict[EdgeName, KeyPairs] = {}
         self._epochs = 0
@@ -88,6 +92,7 @@ class Coordinator:
         if self._committed is not None:
             self._planned = self._committed.plan or 0
             self._plan = self._known_plan(self._planned)
+        self._resumed = False  # whether it was looked for a plan that was saved before a crash
         self._layout = Layout.of(topology, cluster, self._plan)
         self._work = self._work_under(self._layout, {})
         self._epoch = Epoch(self._layout, 0)
@@ -97,6 +102,11 @@ class Coordinator:
     def next_batch(self) -> int:
         """The batch that has to be executed next."""
         return 0 if self._committed is None else self._committed.batch + 1
+
+    @property
+    def committed(self) -> Commit | None:
+        """What the last batch left behind; None before the first."""
+        return self._committed
 
     @property
     def plan(self) -> Plan:
@@ -115,16 +125,10 @@ class Coordinator:
         after a crash goes by the same.
         """
         batch = self.next_batch
-        saved = self._checkpoint.plan_of(batch)
-        if saved is not None and saved.batch == batch:
-            plan = saved.plan
-        elif saved is None or self._decided:
-            plan = self._plan.amended(self._decided)
-            self._checkpoint.save_plan(batch, plan)
-        else:
-            plan = None
-        if plan is not None and self._in_force != batch:
-            self._put_in_force(plan, batch)
+        if self._in_force != batch:
+            plan = self._plan_for(batch)
+            if plan is not None:
+                self._put_in_force(plan, batch)
         self._decided = Plan()
         ticket = Ticket(batch, self._planned == batch, self._state)
         return Assignment(self._work, ticket, self._plan, self._planned)
@@ -154,6 +158,8 @@ class Coordinator:
         )
         self._checkpoint.commit(record)
         self._committed = record
+        if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
+            self._checkpoint.clean(self._keep)
         summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
         self.batches.append(summary)
         self._epoch.add(reports, seconds)
@@ -167,6 +173,20 @@ class Coordinator:
 
     def _inputs(self, operator: str) -> int:
         return len(self._topology.inputs(operator))
+
+    def _plan_for(self, batch: int) -> Plan | None:
+        """Return the plan that comes into force with a batch, written down; None if none does."""
+        if not self._resumed:
+            # Whoever worked on this batch before, and crashed, may have acted on a plan.
+            self._resumed = True
+            saved = self._checkpoint.plan_of(batch)
+            if saved is not None and saved.batch == batch:
+                return saved.plan
+        if batch > 0 and not self._decided:
+            return None
+        plan = self._plan.amended(self._decided)
+        self._checkpoint.save_plan(batch, plan)
+        return plan
 
     def _known_plan(self, batch: int) -> Plan:
         saved = self._checkpoint.plan_of(batch)

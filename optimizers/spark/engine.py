@@ -21,8 +21,10 @@ from optimizers.runtime.coordinator import Assignment, Coordinator
 from optimizers.runtime.files import Location
 from optimizers.runtime.parcels import REPORT, from_batches
 from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Settings, Work
+from optimizers.spark.failures import told_as_ours
 from optimizers.spark.session import local_session
 from optimizers.spark.shipping import ship
 from optimizers.spark.tasks import COLUMNS, SOURCE, SharedWork, SourceTask, StageTask, rows_of
@@ -175,7 +177,7 @@ class Run:
 
     def state(self, operator: str) -> pa.Table:
         """Return the state of a keyed operator as the last batch left it: keys and results."""
-        return self._checkpoint.read(operator)
+        return results_of(self._topology, operator, self._checkpoint.read(operator))
 
     def execute(self, sources: Sources) -> None:
         """Run the next batch.
@@ -235,7 +237,8 @@ class Run:
             parcels = parcels.repartition(len(tasks), "task").mapInArrow(
                 StageTask(shared, assignment.ticket, stage), COLUMNS
             )
-        arrived = from_batches(parcels.toArrow().to_batches())
+        with told_as_ours():
+            arrived = from_batches(parcels.toArrow().to_batches())
         return [TaskReport.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
 
     def _share(self, work: Work) -> SharedWork:
@@ -248,7 +251,7 @@ class Run:
         return self._shared[1]
 
     def _hand_out(self, number: int) -> None:
-        commit = self._checkpoint.last_commit()
+        commit = self._coordinator.committed
         if self._each_batch is None or commit is None or commit.batch != number:
             return
         paths = [self._checkpoint.location.path_of(path) for path in commit.outputs]
