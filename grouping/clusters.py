@@ -11,7 +11,7 @@ NOWHERE = -1
 """The cluster of keys that are in none."""
 
 # Keys of few partners say little about clusters, but there are many of them: without them METIS
-# takes a third of the time.
+# takes less than a third of the time.
 _FEW_PARTNERS = 5
 _ENOUGH_WEIGHT = 0.5  # of all pairs, that must be left without them
 _KEYS_APIECE = 4  # on average; where there are not more of them, each key is a cluster

@@ -54,6 +54,8 @@ def regroup(  # noqa: PLR0913
         The new part of each key: never worse than before, counting the pairs within parts, the
         load at home and the load above the limits.
     """
+    if limits.shape[1] == 1:
+        return parts  # nothing can move
     groups = _Groups.of(graph, parts, clusters, limits.shape[1], home)
     search = _Search(groups, limits, inertia)
     best, most = groups.parts, search.value(groups.parts)
@@ -77,7 +79,6 @@ class _Groups:
         loads: the load of each group, of shape (operators, groups).
         at_home: the load of all operators that each group has at home in each part.
         weights: the weight of the pairs between each two groups, 0 between a group and itself.
-        inside: the weight of the pairs within groups.
     """
 
     number: Integers
@@ -85,35 +86,38 @@ class _Groups:
     loads: Numbers
     at_home: Numbers
     weights: Numbers
-    inside: float
 
     @classmethod
     def of(
         cls, graph: KeyGraph, parts: Parts, clusters: Parts, places: int, home: Parts
     ) -> "_Groups":
-        codes = (clusters.astype(np.int64) + 1) * places + parts
-        distinct, number = np.unique(codes, return_inverse=True)
-        weighty: Any = np.bincount(number, graph.loads, len(distinct))
-        enough = _LIGHTEST * graph.loads.sum() / places
-        movable = (distinct >= places) & (weighty > 0) & (weighty >= enough)
-        heaviest = np.argsort(-np.where(movable, weighty, -1.0), kind="stable")
-        movable[heaviest[_MOST_GROUPS:]] = False
-        renumbered = np.where(movable, places + np.cumsum(movable) - 1, distinct % places)
-        number = renumbered[number]
-        at = np.concatenate([np.arange(places), distinct[movable] % places])
+        number, at = _numbered(graph, parts, clusters, places)
         size = len(at)
         rows = np.repeat(number, np.diff(graph.starts))
         pairs: Any = np.bincount(rows * size + number[graph.neighbours], graph.weights, size * size)
-        weights = pairs.reshape(size, size).copy()
-        inside = float(np.trace(weights)) / 2
+        weights = pairs.reshape(size, size)
         np.fill_diagonal(weights, 0.0)
         settled = home >= 0
-        homes: Any = np.bincount(
-            number[settled] * places + home[settled], graph.loads[settled], size * places
-        )
+        cells = number[settled] * places + home[settled]
+        homes: Any = np.bincount(cells, graph.loads[settled], size * places)
         spans = [graph.span(operator) for operator in range(len(graph.names))]
         loads: Any = np.stack([np.bincount(number[s], graph.loads[s], size) for s in spans])
-        return cls(number, at, loads, homes.reshape(size, places), weights, inside)
+        return cls(number, at, loads, homes.reshape(size, places), weights)
+
+
+def _numbered(
+    graph: KeyGraph, parts: Parts, clusters: Parts, places: int
+) -> tuple[Integers, Integers]:
+    """Return the group of each key and the part of each group; first the rest of each part."""
+    codes = (clusters.astype(np.int64) + 1) * places + parts
+    distinct, number = np.unique(codes, return_inverse=True)
+    loads: Any = np.bincount(number, graph.loads, len(distinct))
+    movable = (distinct >= places) & (loads > 0)
+    movable &= loads >= _LIGHTEST * graph.loads.sum() / places
+    heaviest = np.argsort(-np.where(movable, loads, -1.0), kind="stable")
+    movable[heaviest[_MOST_GROUPS:]] = False
+    groups = np.where(movable, places - 1 + np.cumsum(movable), distinct % places)
+    return groups[number], np.concatenate([np.arange(places), distinct[movable] % places])
 
 
 class _Search:

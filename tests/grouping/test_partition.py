@@ -1,4 +1,4 @@
-"""Dividing keys: against all divisions, planted communities, drift, capacities and racks."""
+"""Dividing keys: against all divisions, planted communities, and impossible questions."""
 
 from itertools import product
 
@@ -6,6 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planted import (
+    IMBALANCE,
+    ROUNDING,
+    community_pairs,
+    counted,
+    even_limits,
+    fullness,
+    graph_of,
+    parts_of,
+)
 
 from grouping import metis, partition
 from grouping.errors import PartitionError
@@ -14,69 +24,6 @@ from grouping.key_pairs import KeyPairs
 from grouping.partition import partition_as_published, partition_keys, reachable_limits
 from grouping.routing_table import RoutingTable
 from sketches.errors import InvalidKeyError, InvalidValueError
-
-IMBALANCE = 1.03
-# Limits leave that much for sums of the same loads in another order.
-ROUNDING = 1 + 1e-8
-
-
-def zipf(size, exponent):
-    shares = 1 / np.arange(1, size + 1) ** exponent
-    return shares / shares.sum()
-
-
-def community_pairs(seed, *, tuples=40_000, keys=(400, 3000), number=24, inside=0.85):
-    """Pairs of skewed keys in communities: (pairs, community of left keys, of right keys)."""
-    random = np.random.default_rng(seed)
-    sides = [random.integers(0, number, size) for size in keys]
-    left = random.choice(keys[0], tuples, p=zipf(keys[0], 0.75))
-    right = random.choice(keys[1], tuples, p=zipf(keys[1], 0.9))
-    within = random.random(tuples) < inside
-    for community in range(number):
-        rows = np.flatnonzero(within & (sides[0][left] == community))
-        members = np.flatnonzero(sides[1] == community)
-        shares = zipf(keys[1], 0.9)[members]
-        right[rows] = random.choice(members, len(rows), p=shares / shares.sum())
-    return counted(left, right), *sides
-
-
-def counted(left, right):
-    """Pairs of rows, each pair once."""
-    codes, counts = np.unique(left * (1 << 32) + right, return_counts=True)
-    return KeyPairs(codes >> 32, codes & ((1 << 32) - 1), counts)
-
-
-def graph_of(pairs):
-    return KeyGraph.of({("left", "right"): pairs})
-
-
-def parts_of(graph, tables):
-    """The part of each vertex."""
-    owners = zip(tables, graph.columns, strict=True)
-    return np.concatenate([table.assign(column) for table, column in owners])
-
-
-def fullness(graph, tables, shares=None):
-    """For each operator, how many times its share the fullest part has."""
-    found = []
-    for operator, (table, column) in enumerate(zip(tables, graph.columns, strict=True)):
-        loads = graph.loads[graph.span(operator)]
-        held = np.bincount(table.assign(column), loads, table.instances)
-        share = np.full(table.instances, 1 / table.instances)
-        share = share if shares is None else shares[operator]
-        assert not held[share == 0].any()
-        found.append((held[share > 0] / (share[share > 0] * loads.sum())).max())
-    return found
-
-
-def even_limits(graph, parts, imbalance=IMBALANCE):
-    shares = np.full((len(graph.names), parts), 1 / parts)
-    return reachable_limits(graph, shares, imbalance)
-
-
-def local_share(pairs, tables):
-    here, there = tables[0].assign(pairs.left), tables[1].assign(pairs.right)
-    return pairs.counts[here == there].sum() / pairs.total
 
 
 @pytest.fixture(scope="module")
@@ -287,240 +234,6 @@ def test_a_chain_of_three_operators_is_divided_whole():
         span = graph.span(operator)
         held = np.bincount(parts_of(graph, found.tables)[span], graph.loads[span], 4)
         assert (held <= limits[operator] * ROUNDING).all()
-
-
-# With tables from before.
-
-
-def test_moved_is_the_load_of_keys_whose_owner_was_another():
-    pairs = KeyPairs([1, 2, 3], ["x", "y", "z"], [10, 20, 30])
-    before = (RoutingTable([1, 2, 3], [0, 1, 1], 2), RoutingTable(["x", "y"], [1, 1], 2))
-    graph = graph_of(pairs)
-
-    found = partition_keys(graph, 2, previous=before)
-
-    owners = {**{("l", k): p for k, p in ((1, 0), (2, 1), (3, 1))}, ("r", "x"): 1, ("r", "y"): 1}
-    owners["r", "z"] = int(before[1].assign(["z"])[0])
-    moved = sum(
-        load
-        for side, table, column in zip("lr", found.tables, graph.columns, strict=True)
-        for key, load in zip(
-            column.objects().tolist(),
-            graph.loads[graph.span("lr".index(side))].tolist(),
-            strict=True,
-        )
-        if owners[side, key] != table.assign([key])[0]
-    )
-    assert moved > 0
-    assert moved / 120 == found.moved
-
-
-@pytest.fixture(scope="module")
-def drift():
-    """Two weeks: in the second, 30 % of the tags are new and 20 % belong elsewhere."""
-    weeks = []
-    number, size = (60, (2000, 20_000))
-    random = np.random.default_rng(7)
-    places = random.integers(0, number, size[0])
-    tags, names = random.integers(0, number, size[1]), np.arange(size[1])
-    for week in range(2):
-        if week:
-            fresh, moved = random.random(size[1]) < 0.3, random.random(size[1]) < 0.2
-            names = np.where(fresh, names + size[1], names)
-            tags = np.where(fresh | moved, random.integers(0, number, size[1]), tags)
-        left = random.choice(size[0], 150_000, p=zipf(size[0], 0.75))
-        right = random.choice(size[1], 150_000, p=zipf(size[1], 0.9))
-        inside = random.random(150_000) < 0.85
-        for community in range(number):
-            rows = np.flatnonzero(inside & (places[left] == community))
-            members = np.flatnonzero(tags == community)
-            shares = zipf(size[1], 0.9)[members]
-            right[rows] = random.choice(members, len(rows), p=shares / shares.sum())
-        weeks.append(counted(left, names[right]))
-    return weeks
-
-
-@pytest.mark.parametrize("parts", [4, 6])
-def test_from_tables_of_before_a_quarter_of_the_load_moves_for_a_cut_within_two_points(
-    drift, parts
-):
-    before = partition_keys(drift[0], parts).tables
-
-    anew = partition_keys(drift[1], parts)
-    changed = partition_keys(drift[1], parts, previous=before)
-
-    graph = graph_of(drift[1])
-    owners, now = parts_of(graph, before), parts_of(graph, anew.tables)
-    moved_anew = graph.loads[owners != now].sum() / graph.loads.sum()
-    assert moved_anew >= 0.6
-    assert changed.moved <= 0.25
-    assert changed.locality >= anew.locality - 0.02
-    assert max(changed.imbalance) <= IMBALANCE * ROUNDING
-
-
-def test_the_more_inertia_the_less_moves_and_the_more_is_lost(drift):
-    before = partition_keys(drift[0], 6).tables
-
-    found = [partition_keys(drift[1], 6, previous=before, inertia=i) for i in (0, 0.5, 1)]
-
-    assert found[0].locality > found[1].locality > found[2].locality
-    assert found[0].moved > found[1].moved > found[2].moved
-
-
-def test_the_same_pairs_again_move_next_to_nothing(stream):
-    before = partition_keys(stream[0], 6)
-
-    again = partition_keys(stream[0], 6, previous=before.tables)
-
-    assert again.moved <= 0.01
-    assert again.locality >= before.locality - 0.001
-
-
-def test_new_names_of_parts_are_those_of_before(stream):
-    """Renaming the parts of before only renames those of after: what stays together stays."""
-    before = partition_keys(stream[0], 6).tables
-    names = np.array([3, 1, 0, 5, 2, 4])
-    renamed = [RoutingTable(table.keys, names[table.parts], 6) for table in before]
-
-    assert partition_keys(stream[0], 6, previous=renamed).moved <= 0.01
-
-
-@pytest.mark.parametrize(("then", "now"), [(4, 6), (6, 4), (6, 1)])
-def test_tables_of_another_number_of_parts_are_taken_over(stream, then, now):
-    pairs = stream[0]
-    before = partition_keys(pairs, then)
-
-    found = partition_keys(pairs, now, previous=before.tables, inertia=0.1)
-
-    assert max(found.imbalance) <= IMBALANCE * ROUNDING
-    assert found.locality >= partition_keys(pairs, now).locality - 0.05
-    # At least what the parts that are gone had, or what the new ones get, must move. Where parts
-    # go, whole communities have to be put together anew: from 6 to 4 parts .64 moved for .33.
-    needed = 1 - min(then, now) / max(then, now)
-    assert needed - 0.05 <= found.moved <= needed + (0.1 if now > then else 0.35)
-
-
-def test_nobody_is_at_home_at_a_part_that_is_gone():
-    pairs = KeyPairs([1, 2], ["x", "y"], [10, 10])
-    before = RoutingTable([1, 2], [2, 3], 4), RoutingTable(["x", "y"], [1, 0], 4)
-
-    found = partition_keys(pairs, 2, previous=before, inertia=1.0)
-
-    assert [1, 0] == found.tables[0].assign([1, 2]).tolist()
-    assert [1, 0] == found.tables[1].assign(["x", "y"]).tolist()
-    assert 0.5 == found.moved
-
-
-def test_parts_divided_anew_are_named_so_that_least_moves(stream):
-    before = partition_keys(stream[0], 4).tables
-
-    found = partition_keys(stream[0], 6, previous=before, inertia=0)
-
-    # It was .575; with the names as METIS gives them .739.
-    assert found.moved <= 0.65
-
-
-# Capacities and racks.
-
-
-@pytest.mark.parametrize("capacities", [[3, 2, 1], [[3, 2, 1], [1, 1, 4]], [[1, 1, 0], [1, 2, 3]]])
-def test_parts_get_what_they_can_take(stream, capacities):
-    graph = graph_of(stream[0])
-    shares = np.broadcast_to(np.array(capacities, dtype=float), (2, 3))
-    shares = shares / shares.sum(axis=1, keepdims=True)
-
-    found = partition_keys(graph, 3, capacities=capacities)
-
-    assert fullness(graph, found.tables, shares) == pytest.approx(found.imbalance)
-    assert max(found.imbalance) <= IMBALANCE * ROUNDING
-
-
-def test_a_part_without_capacity_loses_its_keys(stream):
-    before = partition_keys(stream[0], 3).tables
-
-    found = partition_keys(stream[0], 3, previous=before, capacities=[1, 0, 1])
-
-    assert all(1 not in table.parts for table in found.tables)
-    assert max(found.imbalance) <= IMBALANCE * ROUNDING
-
-
-def test_a_single_heavy_key_does_not_stay_where_nothing_can_be_taken():
-    pairs = KeyPairs([1], ["x"], [100])
-
-    found = partition_keys(pairs, 3, capacities=[[0, 1, 0], [1, 0, 0]])
-
-    assert [1] == found.tables[0].parts.tolist()
-    assert [0] == found.tables[1].parts.tolist()
-
-
-def two_levels(seed=0, tuples=40_000):
-    """Pairs inside small communities mostly, and inside pairs of these for most of the rest."""
-    random = np.random.default_rng(seed)
-    left = random.integers(0, 600, tuples)
-    kind, belongs = random.random(tuples), random.integers(0, 12, 600)
-    near = np.where(kind < 0.6, belongs[left], np.where(kind < 0.9, belongs[left] ^ 1, -1))
-    near = np.where(near < 0, random.integers(0, 12, tuples), near)
-    return counted(left, near * 50 + random.integers(0, 50, tuples))
-
-
-@pytest.mark.parametrize("racks", [["r0", "r0", "r1", "r1", "r2", "r2"], [0, 1, 2, 0, 1, 2]])
-def test_racks_keep_together_what_parts_cannot(racks):
-    pairs = two_levels()
-    graph = graph_of(pairs)
-    rack_of = np.array([sorted(set(racks)).index(rack) for rack in racks])
-    flat = partition_keys(graph, 6)
-
-    found = partition_keys(graph, 6, racks=racks)
-
-    in_racks = graph.within(rack_of[parts_of(graph, found.tables)]) / graph.total
-    assert in_racks == found.rack_locality
-    assert graph.within(parts_of(graph, found.tables)) / graph.total == found.locality
-    assert in_racks >= graph.within(rack_of[parts_of(graph, flat.tables)]) / graph.total
-    # Planted: six in ten in a part and nine in ten in a rack, some of the rest by chance.
-    assert found.locality >= 0.55
-    assert found.rack_locality >= 0.85
-    assert max(found.imbalance) <= IMBALANCE * ROUNDING
-
-
-@pytest.mark.parametrize("racks", [np.repeat(range(3), 2), np.repeat(range(4), 3)], ids=len)
-def test_racks_are_not_filled_so_far_that_their_parts_cannot_keep_the_limits(racks):
-    found = partition_keys(
-        two_levels(tuples=5000), len(racks), racks=racks.tolist(), imbalance=1.01
-    )
-
-    assert max(found.imbalance) <= 1.01 * ROUNDING
-
-
-def test_racks_stay_racks_when_tables_change():
-    racks = [0, 1, 2, 0, 1, 2]
-    before = partition_keys(two_levels(0), 6, racks=racks)
-    names = np.array([4, 2, 0, 1, 5, 3])  # parts of one rack go to another one together
-    swapped = [RoutingTable(table.keys, names[table.parts], 6) for table in before.tables]
-
-    for tables in (before.tables, swapped):
-        found = partition_keys(two_levels(0), 6, racks=racks, previous=tables)
-
-        assert found.moved <= 0.05
-        assert found.rack_locality >= before.rack_locality - 0.01
-        assert found.locality >= before.locality - 0.01
-
-
-def test_racks_may_be_uneven_and_some_without_an_operator(stream):
-    found = partition_keys(
-        stream[0], 4, racks=["a", "b", "b", "b"], capacities=[[0, 1, 1, 1], [2, 1, 1, 1]]
-    )
-
-    assert 0 not in found.tables[0].parts
-    assert max(found.imbalance) <= IMBALANCE * ROUNDING
-
-
-def test_one_rack_and_racks_of_one_part_are_as_none(stream):
-    flat = partition_keys(stream[0], 4)
-    alone = partition_keys(stream[0], 4, racks=["a", "b", "c", "d"])
-
-    assert alone.locality == alone.rack_locality
-    assert alone.locality == pytest.approx(flat.locality, abs=0.03)
-    assert 1.0 == partition_keys(stream[0], 4, racks=["a"] * 4).rack_locality
 
 
 # As published.
