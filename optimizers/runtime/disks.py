@@ -66,7 +66,7 @@ class LocalDisk(Disk):
 
     def read(self, path: str, *, mapped: bool) -> pa.Buffer:
         """Return what the file holds."""
-        if mapped and Path(path).stat().st_size:  # nothing cannot be mapped
+        if mapped:
             with pa.memory_map(path) as source:
                 return source.read_buffer()
         with pa.OSFile(path) as source:
