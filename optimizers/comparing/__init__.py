@@ -1,0 +1,16 @@
+"""Comparing optimizers: the same job, on the same input, with results that are checked."""
+
+from optimizers.comparing.comparison import Comparison
+from optimizers.comparing.door import Rows, Step, compare
+from optimizers.comparing.facts import BatchFacts, DecisionFacts, Difference, Outcome
+
+__all__ = [
+    "BatchFacts",
+    "Comparison",
+    "DecisionFacts",
+    "Difference",
+    "Outcome",
+    "Rows",
+    "Step",
+    "compare",
+]

@@ -1,0 +1,134 @@
+"""A comparison: what several optimizers came to on the same input, side by side."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from optimizers.comparing.facts import Outcome
+from optimizers.comparing.figures import overall, section
+from optimizers.comparing.grid import Section, as_text
+from optimizers.comparing.words import summary
+from optimizers.documents import Record, read, write
+from optimizers.errors import InvalidValueError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of running a job under several optimizers, on the same input.
+
+    The first variant is what the others are measured against.
+
+    Attributes:
+        title: what was run.
+        topology: the job, as text.
+        where: on what.
+        nodes: on how many nodes.
+        imagined: whether the nodes are only thought of, all on one machine.
+        warm_up: how many batches at the beginning are left out of all figures.
+        variants: what each came to.
+    """
+
+    title: str
+    topology: str
+    where: str
+    nodes: int
+    imagined: bool
+    warm_up: int
+    variants: tuple[Outcome, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variants", tuple(self.variants))
+        if not self.variants:
+            raise InvalidValueError("a comparison of nothing says nothing; give a variant")
+        numbers = [[facts.batch for facts in outcome.batches] for outcome in self.variants]
+        if any(other != numbers[0] for other in numbers):
+            raise InvalidValueError("the variants did not run the same batches; run them anew")
+        if len(numbers[0]) <= self.warm_up:
+            raise InvalidValueError(
+                f"{len(numbers[0])} batches are not more than the warm_up={self.warm_up} that are "
+                "left out; give more batches, or less warm_up"
+            )
+
+    def __getitem__(self, name: str) -> Outcome:
+        """Return what the variant of that name came to."""
+        for outcome in self.variants:
+            if outcome.name == name:
+                return outcome
+        raise UnknownNameError.among("variant", name, (known.name for known in self.variants))
+
+    @property
+    def correct(self) -> bool:
+        """Whether the results of all variants are those of the reference."""
+        return all(outcome.difference is None for outcome in self.variants)
+
+    @cached_property
+    def measured(self) -> range:
+        """The batches that figures are of: all but the first few."""
+        batches = self.variants[0].batches
+        return range(batches[self.warm_up].batch, batches[-1].batch + 1)
+
+    @cached_property
+    def settled(self) -> range:
+        """Of these, the batches after every variant that ever changes its plan has done so once.
+
+        Empty if none changes its plan, or one does so with the last batch only.
+        """
+        changes = [outcome.first_change for outcome in self.variants]
+        known = [batch for batch in changes if batch is not None]
+        if not known:
+            return range(0)
+        return range(max(max(known) + 1, self.measured.start), self.measured.stop)
+
+    def sections(self) -> list[Section]:
+        """Return the figures: of all batches, of those under changed plans, and of the whole."""
+        measured, settled = self.measured, self.settled
+        found = [section(f"batches {_named(measured)}", self.variants, measured)]
+        if settled and settled != measured:
+            title = f"batches {_named(settled)}, after plans have changed"
+            found.append(section(title, self.variants, settled))
+        return [*found, overall(self.variants)]
+
+    def table(self) -> str:
+        """Return the figures as a table of text; the best of each line are marked."""
+        return as_text([outcome.name for outcome in self.variants], self.sections())
+
+    def summary(self) -> str:
+        """Return in a few sentences what the figures show."""
+        return summary(self.variants, self.settled or self.measured, imagined=self.imagined)
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n\n{self.summary()}"
+
+    def to_json(self) -> str:
+        """Write the comparison as a JSON document."""
+        body = {
+            "title": self.title,
+            "topology": self.topology,
+            "where": self.where,
+            "nodes": self.nodes,
+            "imagined": self.imagined,
+            "warm_up": self.warm_up,
+            "variants": [outcome.to_dict() for outcome in self.variants],
+        }
+        return write("comparison", body)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Comparison":
+        """Read what `to_json` wrote."""
+        return read(text, "comparison", cls._from_record)
+
+    @classmethod
+    def _from_record(cls, record: Record) -> "Comparison":
+        return cls(
+            record.take("title", str),
+            record.take("topology", str),
+            record.take("where", str),
+            record.take("nodes", int),
+            record.take("imagined", bool),
+            record.take("warm_up", int),
+            tuple(record.each("variants", Outcome.from_record)),
+        )
+
+
+def _named(span: range) -> str:
+    first, last = span[0], span[-1]
+    return str(first) if first == last else f"{first} to {last}"

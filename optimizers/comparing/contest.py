@@ -1,0 +1,243 @@
+"""The work of a comparison: every variant runs each batch, and its results are checked."""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from optimizers import __version__
+from optimizers.cluster import Cluster
+from optimizers.comparing.comparison import Comparison
+from optimizers.comparing.differences import output_difference, state_difference
+from optimizers.comparing.door import Step
+from optimizers.comparing.facts import BatchFacts, DecisionFacts, Difference, Outcome
+from optimizers.comparing.recording import Recording, recordings
+from optimizers.comparing.results import outputs_of, results_of
+from optimizers.comparing.sequential import Reference
+from optimizers.errors import CheckpointError, InvalidValueError
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.files import Location
+from optimizers.runtime.layout import Layout
+from optimizers.runtime.summary import BatchSummary
+from optimizers.spark.engine import SparkEngine
+from optimizers.spark.session import local_session
+from optimizers.topology import Topology
+from sketches.checks import whole
+from sketches.values import FrozenMap
+
+_EVERY = 3  # batches between decisions, unless an engine says otherwise
+_SHOWN = 200  # characters of a strategy's description
+
+
+def run_contest(  # noqa: PLR0913
+    topology: Topology,
+    source: Any,
+    variants: Mapping[str, Optimizer | None],
+    *,
+    engine: SparkEngine | None,
+    warm_up: int,
+    title: str,
+    watch: Callable[[Step], None] | None,
+) -> Comparison:
+    """Do what `compare` promises."""
+    _check_variants(variants)
+    whole("warm_up", warm_up, at_least=0)
+    tell = watch or _ignored
+    with ExitStack() as open_folders:
+        folder = open_folders.enter_context(TemporaryDirectory(prefix="penstock-compare-"))
+        engine = engine or SparkEngine(checkpoint=f"{folder}/variants", every=_EVERY)
+        session = engine.spark or local_session()
+        cluster = engine.cluster or Cluster.uniform(_widest(topology))
+        engine = replace(engine, spark=session, cluster=cluster)
+        keep_output = engine.settings.keep_output
+        batches = recordings(session, topology, source, warm_up)
+        reference = Reference(topology, f"{folder}/reference", keep_output=keep_output)
+        lanes = [Lane(engine, topology, name, optimizer) for name, optimizer in variants.items()]
+        for number, batch in enumerate(batches):
+            started = perf_counter()
+            reference.execute(batch.tables)
+            expected = reference.outputs()
+            tell(Step(number, "", perf_counter() - started))
+            # In another order each time, so that no one always comes first, or after another.
+            turn = number % len(lanes)
+            for lane in [*lanes[turn:], *lanes[:turn]]:
+                started = perf_counter()
+                lane.execute(batch, expected)
+                tell(Step(number, lane.name, perf_counter() - started))
+        master = str(session.sparkContext.master)
+        return Comparison(
+            title=title,
+            topology=str(topology),
+            where=f"Spark {session.version} on {master}, Penstock {__version__}, "
+            f"{os.cpu_count()} cores",
+            nodes=len(cluster.nodes),
+            imagined=len(cluster.nodes) > 1
+            and master.startswith("local")
+            and not master.startswith("local-cluster"),
+            warm_up=warm_up,
+            variants=tuple(lane.outcome(reference) for lane in lanes),
+        )
+
+
+class Lane:
+    """One variant as it runs.
+
+    Args:
+        engine: how; a folder for this variant is made in its checkpoint.
+        topology: the job.
+        name: of the variant.
+        optimizer: who decides; None for nobody.
+    """
+
+    def __init__(
+        self, engine: SparkEngine, topology: Topology, name: str, optimizer: Optimizer | None
+    ) -> None:
+        self.name = name
+        self._topology = topology
+        self._cluster = engine.cluster or Cluster.uniform(_widest(topology))
+        self._strategy = "keys by hash" if optimizer is None else repr(optimizer)
+        location = Location(f"{Location(engine.checkpoint).root}/{quote(name, safe='')}")
+        if location.list(""):
+            raise CheckpointError(
+                f"variant {name!r} would be run in {location}, where there are files already; "
+                "give the engine an empty folder"
+            )
+        with self._telling("before the first batch"):
+            self._run = replace(engine, checkpoint=location.root).run(topology, [], optimizer)
+        self._checkpoint = Checkpoint.create_or_open(location, topology)
+        self._plan, self._layout = Plan(), Layout.of(topology, self._cluster, Plan())
+        self._facts: list[BatchFacts] = []
+        self._difference: Difference | None = None
+
+    def execute(self, batch: Recording, expected: Mapping[str, pa.Table]) -> None:
+        """Run the next batch, and compare what left the job.
+
+        Args:
+            batch: the batch.
+            expected: what leaves the job in the reference, by operator.
+        """
+        number = self._run.next_batch
+        with self._telling(f"in batch {number}"):
+            self._run.execute(batch.frames)
+            found = outputs_of(self._checkpoint)
+        plan = replace(self._run.plan, notes=())
+        changed = plan != self._plan
+        if changed:
+            self._plan, self._layout = plan, Layout.of(self._topology, self._cluster, plan)
+        summary = self._run.batches[-1]
+        self._facts.append(
+            batch_facts(summary, self._layout, batch.tuples, changed=changed and number > 0)
+        )
+        for name in sorted({*expected, *found}):
+            self._difference = self._difference or output_difference(
+                name, number, expected.get(name), found.get(name)
+            )
+
+    def outcome(self, reference: Reference) -> Outcome:
+        """Compare the results of all keys, and return what the variant came to."""
+        for operator in self._topology.operators:
+            if operator.keyed and self._difference is None:
+                with self._telling("as its results were read"):
+                    found = results_of(self._checkpoint, self._topology, operator.name)
+                self._difference = state_difference(
+                    operator.name, operator.key_columns, reference.results(operator.name), found
+                )
+        decisions = tuple(
+            DecisionFacts(d.after, d.applied, d.refused, d.seconds, str(d))
+            for d in self._run.decisions
+        )
+        strategy = self._strategy[:_SHOWN]
+        return Outcome(self.name, strategy, tuple(self._facts), decisions, self._difference)
+
+    @contextmanager
+    def _telling(self, when: str) -> Iterator[None]:
+        """Add to any error of which variant it was."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"in variant {self.name!r}, {when}")
+            raise
+
+
+def batch_facts(summary: BatchSummary, layout: Layout, tuples: int, *, changed: bool) -> BatchFacts:
+    """Return what a comparison keeps of a batch.
+
+    Args:
+        summary: of the batch.
+        layout: the job as it was laid out.
+        tuples: how many came in.
+        changed: whether another plan came into force with it.
+    """
+    job = layout.topology
+    hops = [
+        flow
+        for (source, target), flow in summary.edges.items()
+        if job.operator(target).keyed and source not in job.sources
+    ]
+    return BatchFacts(
+        batch=summary.batch,
+        tuples=tuples,
+        seconds=summary.seconds,
+        makespan=makespan(summary, layout),
+        moved=summary.taken_over,
+        changed=changed,
+        hops=sum(flow.tuples for flow in hops),
+        local=sum(flow.local for flow in hops),
+        bytes=sum(flow.bytes for flow in summary.edges.values()),
+        # Tuples of one edge are taken to be equally large, whether they stay or not.
+        remote_bytes=sum(
+            flow.bytes * (1 - flow.local / flow.tuples)
+            for flow in summary.edges.values()
+            if flow.tuples
+        ),
+        loads=FrozenMap({op.name: summary.loads(op.name) for op in job.operators if op.keyed}),
+    )
+
+
+def makespan(summary: BatchSummary, layout: Layout) -> float:
+    """Return the CPU seconds of the busiest instance of each stage, added up.
+
+    That is how long a batch would take if each instance had a core of its own and the network
+    were free. An operator without a stage of its own works where those do that feed it.
+    """
+    job, stages = layout.topology, layout.stage_of
+    busy: dict[int, dict[tuple[str, int], float]] = defaultdict(lambda: defaultdict(float))
+    for instance in summary.instances:
+        name = instance.operator
+        while name in layout.attached:
+            name = job.inputs(name)[0].source
+        busy[stages[name]][name, instance.number] += instance.seconds + instance.shipping
+    return sum(max(tasks.values()) for tasks in busy.values())
+
+
+def _ignored(_: Step) -> None:
+    """Tell nobody."""
+
+
+def _check_variants(variants: Any) -> None:
+    if not variants or not isinstance(variants, Mapping):
+        raise InvalidValueError(
+            f"variants={variants!r} has nothing to compare; give a dict such as "
+            '{"hash": None, "locality": Locality()}'
+        )
+    for name, optimizer in variants.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidValueError(f"{name!r} does not name a variant; use a text")
+        if optimizer is not None and not isinstance(optimizer, Optimizer):
+            raise InvalidValueError(
+                f"variant {name!r} is {optimizer!r}, not an Optimizer; make one, such as "
+                "Locality(), or give None for keys by hash"
+            )
+
+
+def _widest(topology: Topology) -> int:
+    return max(operator.parallelism for operator in topology.operators)

@@ -1,0 +1,77 @@
+"""What a comparison shows, in sentences."""
+
+from collections.abc import Iterator, Sequence
+
+from optimizers.comparing.facts import Outcome
+from optimizers.comparing.figures import (
+    Measure,
+    batches_of,
+    local_share,
+    remote_bytes,
+    speed_beside,
+)
+
+_NOTABLE = 0.02  # of all tuples; less is within what a stream's chance brings about
+
+
+def summary(variants: Sequence[Outcome], span: Sequence[int], *, imagined: bool) -> str:
+    """Return what the figures of these batches show.
+
+    Args:
+        variants: what each came to; the others are held against the first.
+        span: which batches.
+        imagined: whether all nodes are one machine.
+    """
+    return " ".join(_sentences(variants, span, imagined=imagined))
+
+
+def _sentences(
+    variants: Sequence[Outcome], span: Sequence[int], *, imagined: bool
+) -> Iterator[str]:
+    yield from _about_locality(variants, span)
+    yield from _about_results(variants)
+    if imagined:
+        yield (
+            "All nodes are one machine here: bytes between nodes are those that would cross a "
+            "network, and speeds show what the variants cost, not what they would save there."
+        )
+
+
+def _about_locality(variants: Sequence[Outcome], span: Sequence[int]) -> Iterator[str]:
+    each = {outcome.name: batches_of(outcome, span) for outcome in variants}
+    shares = {name: local_share(batches) for name, batches in each.items()}
+    known = {name: share for name, share in shares.items() if share is not None}
+    first, *others = each
+    if first not in known or not others:
+        return
+    best = max(known, key=known.__getitem__)
+    if known[best] < known[first] + _NOTABLE:
+        yield (
+            f"None of the others keeps notably more tuples on their node than {first} "
+            f"({known[first]:.0%}): the keys of this stream do not belong together, or not for "
+            "long enough to be learned."
+        )
+        return
+    yield (
+        f"{best} keeps {known[best]:.0%} of the tuples between keyed operators on their node, "
+        f"{first} {known[first]:.0%};"
+    )
+    here, there = remote_bytes(each[best]), remote_bytes(each[first])
+    less = f"{1 - here / there:.0%} fewer" if there else "no fewer"
+    yield f"that is {less} bytes between nodes, {_speed(speed_beside(each[best], each[first]))}."
+
+
+def _speed(beside: Measure) -> str:
+    """Return a speed in words; what may be chance is not called a difference."""
+    if beside.low <= 1 <= beside.high:
+        return f"at about the same speed ({beside.value:.2f} times)"
+    return f"at {beside.value:.2f} times the speed"
+
+
+def _about_results(variants: Sequence[Outcome]) -> Iterator[str]:
+    wrong = [outcome for outcome in variants if outcome.difference is not None]
+    if not wrong:
+        every = "All results" if len(variants) > 1 else "Its results"
+        yield f"{every} equal those of a sequential run."
+    for outcome in wrong:
+        yield f"THE RESULTS OF {outcome.name} ARE WRONG: {outcome.difference}."

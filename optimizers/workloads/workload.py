@@ -1,0 +1,42 @@
+"""What a workload is: a job, and a stream of any length for it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow as pa
+
+from optimizers.topology import Topology
+from sketches import checks
+
+Batch = dict[str, pa.Table]
+"""The tuples of each source in one batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A job with data to go with it.
+
+    Attributes:
+        name: how it is called.
+        about: in a sentence, what the stream is like and what can be seen on it.
+        topology: the job.
+        stream: makes the batches, without end, for a scale and a seed.
+    """
+
+    name: str
+    about: str
+    topology: Topology
+    stream: Callable[[float, int], Iterator[Batch]]
+
+    def batches(self, number: int, *, scale: float = 1.0, seed: int = 0) -> Iterator[Batch]:
+        """Return so many batches.
+
+        Args:
+            number: how many.
+            scale: how large; tuples and keys grow alike.
+            seed: equal seeds give equal tuples; a longer stream begins like a shorter one.
+        """
+        whole = checks.whole("number", number, at_least=0)
+        scaled = checks.number("scale", scale, above=0)
+        return islice(self.stream(scaled, checks.seed(seed)), whole)
