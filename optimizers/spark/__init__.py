@@ -1,1 +1,7 @@
 """The engine on Apache Spark: the only place that talks to it."""
+
+from optimizers.spark.engine import Run, SparkEngine, StreamingRun
+from optimizers.spark.frames import learn_tables, repartition
+from optimizers.spark.session import local_session
+
+__all__ = ["Run", "SparkEngine", "StreamingRun", "learn_tables", "local_session", "repartition"]

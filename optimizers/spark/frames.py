@@ -1,0 +1,135 @@
+"""For one thing in a job that is there: learn who owns which key, and spread a DataFrame so."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import IntegerType, StructType
+
+from grouping.groupings import Fields, Grouping
+from grouping.key_counts import KeyCounts
+from grouping.key_graph import KeyGraph
+from grouping.key_pairs import KeyPairs
+from grouping.partition import Partition, partition_keys
+from grouping.routing_table import RoutingTable
+from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.operators import columns_of
+from optimizers.runtime.key_columns import key_batch
+from optimizers.spark.failures import told_as_ours
+from optimizers.spark.shipping import ship
+from optimizers.spark.slots import slots
+from sketches.checks import whole
+
+_SLOT = "penstock_slot"
+_COUNT = "penstock_count"
+
+
+def learn_tables(  # noqa: PLR0913
+    rows: DataFrame,
+    left: str,
+    right: str,
+    parts: int,
+    *,
+    imbalance: float = 1.03,
+    most_pairs: int = 1_000_000,
+    previous: Sequence[RoutingTable] | None = None,
+    seed: int = 0,
+) -> Partition:
+    """Learn who should own the keys of two columns, so that keys of one row are together.
+
+    Args:
+        rows: rows as they will be, such as those of last week.
+        left: the column of the first key.
+        right: the column of the second key.
+        parts: among how many partitions or machines the keys are divided.
+        imbalance: how many times its share of the rows a part may get, by either key.
+        most_pairs: how many pairs of keys are looked at, the most frequent ones.
+        previous: the tables in force, for keys to move only as far as it pays.
+        seed: equal seeds give equal answers.
+
+    Returns:
+        The partition; its ``tables`` are what `repartition` takes, one for each key.
+    """
+    limit = whole("most_pairs", most_pairs, at_least=1)
+    known = rows.select(left, right).dropna()
+    counted = known.groupBy(left, right).agg(functions.count("*").alias(_COUNT))
+    heaviest = counted.orderBy(functions.desc(_COUNT)).limit(
+        whole("most_pairs", most_pairs, at_least=1)
+    )
+    with told_as_ours():
+        pairs = heaviest.toArrow()
+        counts = {name: _key_counts(known, name) for name in (left, right)}
+    if not len(pairs):
+        raise InvalidValueError(
+            f"there is no row with both {left!r} and {right!r}; there is nothing to learn from"
+        )
+    seen = KeyPairs(pairs.column(0), pairs.column(1), pairs.column(2).to_numpy())
+    graph = KeyGraph.of({(left, right): seen}, (left, right), counts=counts)
+    return partition_keys(graph, parts, imbalance=imbalance, previous=previous, seed=seed)
+
+
+def repartition(
+    rows: DataFrame,
+    partitions: int,
+    grouping: Grouping | None = None,
+    *,
+    key: str | tuple[str, ...] | None = None,
+) -> DataFrame:
+    """Spread the rows of a DataFrame over partitions by any grouping.
+
+    In place of ``rows.repartition(8, "user")``, which goes by Spark's hash, one may spread by a
+    table that was learned, deal rows out in turn, or split heavy keys over several partitions.
+    Which partition a row is in is exactly what the grouping says; the rows are not changed.
+
+    Args:
+        rows: the rows.
+        partitions: over how many partitions.
+        grouping: how; by the hash of the key if left out, or in turn where there is no key.
+        key: the column, or columns, of the key; not needed by groupings that do not choose by it.
+    """
+    number = whole("partitions", partitions, at_least=1)
+    columns = columns_of(key)
+    for name in columns:
+        if name not in rows.columns:
+            raise UnknownNameError.among("column", name, rows.columns)
+    chosen = Fields() if grouping is None else grouping
+    if not isinstance(chosen, Grouping):
+        raise InvalidValueError(f"grouping={chosen!r} is none; give one, such as Shuffle()")
+    if chosen.needs_key and not columns:
+        raise InvalidValueError(f"{chosen.kind} chooses by a key; name its column with key=")
+    chosen.router(number)  # refuses a grouping that was made for another number
+    if _SLOT in rows.columns:
+        raise InvalidValueError(f"a column is called {_SLOT!r}, which is needed here; rename it")
+    ship(rows.sparkSession.sparkContext)
+    schema = StructType([*rows.schema.fields]).add(_SLOT, IntegerType(), nullable=False)
+    spread = rows.mapInArrow(_Spreading(chosen, number, columns), schema)
+    return spread.repartition(number, _SLOT).drop(_SLOT)
+
+
+@dataclass(frozen=True)
+class _Spreading:
+    """Adds to each row the slot of its partition; one router for each task."""
+
+    grouping: Grouping
+    partitions: int
+    columns: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        sender = context.partitionId() if context is not None else 0
+        router = self.grouping.router(self.partitions, sender=sender)
+        numbers = slots(self.partitions)
+        for batch in batches:
+            keys = None
+            if self.columns:
+                keys = key_batch(pa.Table.from_batches([batch]), self.columns, "repartition")
+            column = pa.array(numbers[router.route(len(batch), keys)], pa.int32())
+            fields = [*batch.schema, pa.field(_SLOT, pa.int32(), nullable=False)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=pa.schema(fields))
+
+
+def _key_counts(rows: DataFrame, column: str) -> KeyCounts:
+    counted = rows.groupBy(column).agg(functions.count("*").alias(_COUNT)).toArrow()
+    return KeyCounts(counted.column(0), counted.column(1).to_numpy())
