@@ -55,9 +55,7 @@ def learn_tables(  # noqa: PLR0913
     limit = whole("most_pairs", most_pairs, at_least=1)
     known = rows.select(left, right).dropna()
     counted = known.groupBy(left, right).agg(functions.count("*").alias(_COUNT))
-    heaviest = counted.orderBy(functions.desc(_COUNT)).limit(
-        whole("most_pairs", most_pairs, at_least=1)
-    )
+    heaviest = counted.orderBy(functions.desc(_COUNT)).limit(limit)
     with told_as_ours():
         pairs = heaviest.toArrow()
         counts = {name: _key_counts(known, name) for name in (left, right)}
