@@ -1,17 +1,16 @@
 """Locality: which instance owns which key, so that tuples stay on their machine."""
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
-from grouping.key_graph import KeyGraph
-from grouping.key_pairs import KeyPairs
+from grouping.evidence import Evidence, Lesson
 from grouping.partition import partition_as_published, partition_keys
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError
-from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
 from optimizers.standing import Standing, Tables, one_owner_a_key
@@ -19,12 +18,12 @@ from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
 from sketches import checks
 
-# Of what is learned in the first epoch nobody knows how long it lasts; this is once over again.
-_UNKNOWN_LASTING = 0.5
+# Of what is learned in the first epoch nobody knows how long it lasts. With all that `lasting` can
+# be alike, from 0 to 1, it is worth three epochs on average: as much as if this were certain.
+_UNKNOWN_LASTING = 0.75
 _MOST_LASTING = 0.95
+_LEAST_LEARNED = 0.01
 _SURE = 2.0  # standard deviations, below which what seems to have lasted is put down to luck
-
-Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class Locality(Optimizer):
 
     It divides the graph of key pairs among the machines: as few pairs apart as possible, and no
     instance with much more load of its operator than the others. From the second time on it moves
-    keys only as far as that pays. A new routing is proposed if it is worth the state that has to
+    keys only as far as that pays. It learns from earlier epochs too, unless these would have
+    misled it about the last one. A new routing is proposed if it is worth the state that has to
     move, judged by pairs it was not made from.
 
     Attributes:
@@ -112,32 +112,38 @@ class Locality(Optimizer):
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose owners for the keys of all operators whose pairs were seen."""
-        seen = {
+        pairs = {
             hop: pairs
-            for hop, pairs in _together(statistics.held_out, statistics.pairs).items()
-            if pairs.total > 0 and all(one_owner_a_key(topology, name) for name in hop)
+            for hop, pairs in statistics.pairs.items()
+            if all(one_owner_a_key(topology, name) for name in hop)
         }
-        if not seen:
+        evidence = Evidence(
+            pairs,
+            statistics.held_out,
+            # In a chain, the history may be there for another strategy.
+            earlier=statistics.history if self.memory else {},
+            counts={} if self.as_published else statistics.keys,
+            seed=self.seed,
+        )
+        if not evidence.seen:
             return Plan()
-        standing = Standing(topology, cluster, current, tuple(seen))
+        standing = Standing(topology, cluster, current, tuple(evidence.seen))
         if self.offline and standing.decided:
             return Plan()
-        # In a chain, the history may be there for another strategy.
-        known = statistics.history if self.memory else {}
-        earlier = {hop: pairs for hop, pairs in known.items() if hop in seen}
-        proposal = self._divide(standing, statistics, _together(earlier, seen))
+        trial = _Trial(self, standing, evidence)
+        lesson = evidence.lesson(evidence.seen, with_past=trial.keeps_past)
+        proposal = self.divide(standing, lesson)
         if not self.worth:
             return self._proposed(proposal, self._note(standing, "every new routing is taken", {}))
-        figures = self._judge(standing, statistics, earlier, seen, proposal)
+        figures = self._judge(standing, statistics, trial, proposal)
         if figures["gained"] <= 0 or figures["gained"] < self.worth * figures["moved"]:
             note = self._note(standing, "not worth what would have to move", figures)
             return Plan(notes=(note,))
         return self._proposed(proposal, self._note(standing, "worth what has to move", figures))
 
-    def _divide(self, standing: Standing, statistics: Statistics, hops: Hops) -> Tables:
-        """Return an owner for each key of these pairs."""
-        counts = None if self.as_published else statistics.keys
-        graph = KeyGraph.of(hops, standing.topology.order, counts=counts)
+    def divide(self, standing: Standing, lesson: Lesson) -> Tables:
+        """Return an owner for each key of these pairs, and for those that have one now."""
+        graph = lesson.graph(standing.topology.order)
         if self.as_published:
             partition = partition_as_published(
                 graph, len(standing.nodes), imbalance=self.imbalance, seed=self.seed
@@ -157,55 +163,31 @@ class Locality(Optimizer):
         return standing.kept(standing.instances(graph, partition))
 
     def _judge(
-        self,
-        standing: Standing,
-        statistics: Statistics,
-        earlier: Hops,
-        seen: Hops,
-        proposal: Tables,
+        self, standing: Standing, statistics: Statistics, trial: "_Trial", proposal: Tables
     ) -> dict[str, float]:
         """Estimate what the proposal will gain until it is outdated, and what it moves.
 
         The gain is that of a routing made without some of the last epoch's pairs, on those: what
-        it has merely learned by heart does not count. They are the pairs that were held out, which
-        is best, for a sketch that was full has chosen what it reports by the same tuples that it
-        counts; else a half of all, chosen at random. How much of what was learned from earlier
-        epochs still held in the last one tells how long it will last.
+        it has merely learned by heart does not count.
         """
-        taught, tested = {}, {}
-        for hop, pairs in seen.items():
-            taught[hop], tested[hop] = pairs.halved(self.seed)
-            held_out = statistics.held_out.get(hop)
-            if held_out is not None and 0 < held_out.total < pairs.total:
-                taught[hop], tested[hop] = statistics.pairs[hop], held_out
-        trained = self._divide(standing, statistics, _together(earlier, taught))
+        tested = trial.evidence.tested
         local_then = standing.locality(standing.tables, tested)
-        local_now = standing.locality(trained, tested)
-        lasting = self._lasting(standing, statistics, earlier, seen)
-        tuples = sum(pairs.total for pairs in seen.values())
+        local_now = standing.locality(trial.learned, tested)
+        lasting = trial.lasting
+        tuples = sum(pairs.total for pairs in trial.evidence.seen.values())
         # What lasts fades from epoch to epoch; this is the sum over all epochs to come.
         gained = (local_now - local_then) * tuples * lasting / (1 - lasting)
-        figures = {"local then": local_then, "local now": local_now, "lasting": lasting}
+        figures = {
+            "local then": local_then,
+            "local now": local_now,
+            "lasting": lasting,
+            "with past": float(trial.keeps_past),
+        }
         keys, size = standing.moving(proposal, statistics)
         tuple_size = standing.tuple_bytes(statistics)
         if size is None or tuple_size is None:
             return {**figures, "gained": gained, "moved": keys}
         return {**figures, "gained": gained * tuple_size, "moved": size}
-
-    def _lasting(
-        self, standing: Standing, statistics: Statistics, earlier: Hops, seen: Hops
-    ) -> float:
-        """Return how much of what was learned from earlier epochs held in the last one, 0 to 1."""
-        if not earlier or not any(pairs.total for pairs in earlier.values()):
-            return _UNKNOWN_LASTING
-        tables = (
-            standing.tables if standing.decided else self._divide(standing, statistics, earlier)
-        )
-        now = standing.locality(tables, seen) - standing.chance
-        then = standing.locality(tables, earlier) - standing.chance
-        if now < _SURE * standing.luck(seen):
-            return 0.0
-        return float(np.clip(now / max(then, 0.01), 0.0, _MOST_LASTING))
 
     def _proposed(self, tables: Tables, note: Note) -> Plan:
         if self.adopts:
@@ -216,9 +198,58 @@ class Locality(Optimizer):
         return Note(self.name, " and ".join(standing.names), text, tuple(figures.items()))
 
 
-def _together(earlier: Hops, later: Hops) -> Hops:
-    """Return the pairs of earlier and of later epochs."""
-    return {
-        hop: earlier[hop].together(pairs) if hop in earlier else pairs
-        for hop, pairs in later.items()
-    }
+@dataclass(frozen=True)
+class _Trial:
+    """What can be learned from some of the pairs, tried on those that were kept out of it."""
+
+    strategy: Locality
+    standing: Standing
+    evidence: Evidence
+
+    @cached_property
+    def keeps_past(self) -> bool:
+        """Whether to learn from earlier epochs, too: unless that clearly does harm."""
+        if not self.evidence.past:
+            return False
+        tested = self.evidence.tested
+        with_past = self.standing.locality(self._with_past, tested)
+        without_past = self.standing.locality(self._without_past, tested)
+        # A difference between two shares of so many tuples varies by no more than that.
+        deviation = 1 / math.sqrt(sum(pairs.total for pairs in tested.values()))
+        return without_past - with_past <= _SURE * deviation
+
+    @property
+    def learned(self) -> Tables:
+        """What the pairs teach that are not kept out."""
+        return self._with_past if self.keeps_past else self._without_past
+
+    @cached_property
+    def lasting(self) -> float:
+        """How much of what could be learned an epoch ago still holds, from 0 to 1.
+
+        It is compared with what can be learned from the last epoch, on pairs that neither knows.
+        The routing in force is no measure: it may be much older, and when it holds no longer, a
+        new one may do so all the same.
+        """
+        past = self.evidence.past
+        if not past:
+            return _UNKNOWN_LASTING
+        tested = {hop: pairs for hop, pairs in self.evidence.tested.items() if hop in past}
+        of_past = self.strategy.divide(self.standing, Lesson(past, self.evidence.counts))
+        # Where a hop has no past, its operators are as they are.
+        of_past = {**self.standing.tables, **of_past}
+        before = self.standing.locality(of_past, tested) - self.standing.chance
+        if before < _SURE * self.standing.luck(tested):
+            return 0.0
+        now = self.standing.locality(self._without_past, tested) - self.standing.chance
+        return float(np.clip(before / max(now, _LEAST_LEARNED), 0.0, _MOST_LASTING))
+
+    @cached_property
+    def _with_past(self) -> Tables:
+        lesson = self.evidence.lesson(self.evidence.taught, with_past=True)
+        return self.strategy.divide(self.standing, lesson)
+
+    @cached_property
+    def _without_past(self) -> Tables:
+        lesson = self.evidence.lesson(self.evidence.taught, with_past=False)
+        return self.strategy.divide(self.standing, lesson)

@@ -4,39 +4,32 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
+from locality_jobs import HOP, NODES, ask, correlated, figures, job, locality, run
 
 from grouping.groupings import Fields, PartialKey
 from grouping.key_counts import KeyCounts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.partition import partition_as_published
-from grouping.routing_table import RoutingTable
 from optimizers import (
     Chain,
     Cluster,
     Deployment,
-    EdgeStatistics,
     Fixed,
     InvalidValueError,
     Node,
     Operator,
-    OperatorStatistics,
     Plan,
     Probe,
     Statistics,
     Topology,
 )
 from optimizers.locality import Locality
-from optimizers.standing import Standing
 from optimizers.testing import OptimizerContract, World, example_statistics, example_worlds
-from sketches import SpaceSaving
 
-NODES = 4
-HOP = ("a", "b")
 IMBALANCE = 1.03
 
 
@@ -67,193 +60,6 @@ class TestLocalityOfWorldsWithPartialKeys(OptimizerContract):
         split = Operator("b", "l", partial=True, parallelism=3)
         topology = job(b=None).then(split, grouping=PartialKey()).then("c", key="m", parallelism=2)
         return [World(topology, Cluster.uniform(2), example_statistics(topology))]
-
-
-def job(a=NODES, b=NODES):
-    topology = Topology.source("in").then("a", key="k", parallelism=a)
-    return topology if b is None else topology.then("b", key="l", parallelism=b)
-
-
-def correlated(epoch, *, tuples=20_000, groups=16, seed=0, inside=0.9):
-    """Pairs of one epoch; 200 and 400 keys in groups that the seed chooses."""
-    belongs = np.random.default_rng(seed).integers(0, groups, 400)
-    random = np.random.default_rng([epoch, 1])
-    left = random.integers(0, 200, tuples)
-    right = random.integers(0, 400, tuples)
-    for group in range(groups):
-        rows = np.flatnonzero((left % groups == group) & (random.random(tuples) < inside))
-        right[rows] = random.choice(np.flatnonzero(belongs == group), len(rows))
-    return counted(left, right)
-
-
-def random_pairs(epoch, tuples=20_000):
-    random = np.random.default_rng([epoch, 2])
-    return counted(random.integers(0, 200, tuples), random.integers(0, 400, tuples))
-
-
-def counted(left, right):
-    codes, counts = np.unique(left * 1000 + right, return_counts=True)
-    return KeyPairs(codes // 1000, codes % 1000, counts)
-
-
-def run(optimizer, epochs, *, topology=None, cluster=None, hop=HOP):
-    """Let the optimizer decide at the end of each epoch; return its decisions, and the plan."""
-    topology = job() if topology is None else topology
-    cluster = Cluster.uniform(NODES) if cluster is None else cluster
-    current, history, decisions = Plan(), None, []
-    for epoch, pairs in enumerate(epochs):
-        known = {} if history is None else {hop: history}
-        seen = Statistics(epoch=epoch, pairs={hop: pairs}, history=known)
-        decisions.append(optimizer.plan(topology.under(current), cluster, seen, current))
-        decisions[-1].check(topology, cluster)
-        current = current.amended(decisions[-1])
-        history = (pairs if history is None else history.together(pairs)).faded(optimizer.memory)
-    return decisions, current
-
-
-def ask(optimizer, pairs, *, topology=None, cluster=None, current=None, history=None, **seen):
-    topology = job() if topology is None else topology
-    cluster = Cluster.uniform(NODES) if cluster is None else cluster
-    current = Plan() if current is None else current
-    pairs = pairs if isinstance(pairs, dict) else {HOP: pairs}
-    statistics = Statistics(pairs=pairs, history=history or {}, **seen)
-    return optimizer.plan(topology.under(current), cluster, statistics, current)
-
-
-def locality(plan, pairs, *, topology=None, cluster=None, hop=HOP):
-    topology = job() if topology is None else topology
-    cluster = Cluster.uniform(NODES) if cluster is None else cluster
-    standing = Standing(topology.under(plan), cluster, plan, (hop,))
-    return standing.locality(standing.tables, {hop: pairs})
-
-
-def figures(plan):
-    (note,) = plan.notes
-    return dict(note.figures)
-
-
-# The gate.
-
-
-def test_pairs_without_correlation_are_left_alone_with_a_note():
-    decisions, plan = run(Locality(), [random_pairs(epoch) for epoch in range(4)])
-
-    assert [False] * 4 == [bool(decision) for decision in decisions]
-    assert not plan.routing
-    for decision in decisions:
-        (note,) = decision.notes
-        assert ("Locality", "a and b") == (note.by, note.about)
-        assert "not worth what would have to move" == note.text
-
-
-def test_correlation_that_is_new_every_epoch_is_left_alone_once_that_is_known():
-    epochs = [correlated(epoch, seed=epoch) for epoch in range(7)]
-
-    decisions, _ = run(Locality(), epochs)
-
-    assert not any(decisions[2:])
-    assert figures(decisions[-1])["lasting"] < 0.3
-
-
-def test_stable_correlation_is_routed_at_once_and_then_left_as_it_is():
-    epochs = [correlated(epoch) for epoch in range(6)]
-
-    decisions, plan = run(Locality(), epochs)
-
-    assert any(decisions[:2])
-    assert locality(plan, correlated(99)) >= 0.85
-    first = next(place for place, decision in enumerate(decisions) if decision)
-    settled = run(Locality(), epochs[: first + 1])[1]
-    assert moved_load(settled, plan, epochs[0]) <= 0.1
-
-
-def moved_load(old, new, pairs):
-    """The share of the load, of both operators, whose owner is another one."""
-    moved = sum(
-        pairs.counts[old.routing[name].assign(keys) != new.routing[name].assign(keys)].sum()
-        for name, keys in (("a", pairs.left), ("b", pairs.right))
-    )
-    return moved / (2 * pairs.total)
-
-
-def test_from_the_second_time_on_keys_move_only_as_far_as_that_pays():
-    epochs = [correlated(epoch) for epoch in range(3)]
-
-    decisions, _ = run(Locality(worth=0), epochs)
-
-    for old, new in pairwise(decisions):
-        assert moved_load(old, new, epochs[0]) <= 0.05
-
-
-def test_a_gate_of_nothing_always_proposes_and_a_gate_too_high_never():
-    assert all(run(Locality(worth=0), [random_pairs(epoch) for epoch in range(3)])[0])
-    assert not any(run(Locality(worth=1e9), [correlated(epoch) for epoch in range(3)])[0])
-
-
-def test_the_decision_and_its_figures_are_in_the_note():
-    decision = ask(Locality(), correlated(0))
-
-    (note,) = decision.notes
-    found = dict(note.figures)
-    assert "worth what has to move" == note.text
-    # In groups nine times in ten, and by chance on one of four nodes otherwise.
-    assert found["local now"] == pytest.approx(0.9, abs=0.05)
-    assert found["local then"] == pytest.approx(1 / NODES, abs=0.1)
-    assert 0.5 == found["lasting"]
-    gained = (found["local now"] - found["local then"]) * 20_000
-    assert gained == pytest.approx(found["gained"])
-    by_hash = RoutingTable([], [], NODES)
-    moved = sum((t.parts != by_hash.assign(t.keys)).sum() for t in decision.routing.values())
-    assert moved == found["moved"]
-
-
-def test_the_gain_is_judged_by_pairs_that_nothing_was_learned_from():
-    """Every pair once: whatever locality METIS finds in them, other tuples do not have it."""
-    random = np.random.default_rng(0)
-    pairs = KeyPairs(random.integers(0, 3000, 6000), random.integers(0, 3000, 6000), np.ones(6000))
-
-    decision = ask(Locality(), pairs)
-
-    graph = KeyGraph.of({HOP: pairs})
-    assert partition_as_published(graph, NODES).locality > 0.6
-    assert figures(decision)["local now"] == pytest.approx(1 / NODES, abs=0.05)
-    assert not decision
-
-
-def test_bytes_are_compared_where_sizes_are_known():
-    sizes = {name: OperatorStatistics(state_bytes=1e5) for name in HOP}
-    edges = {("in", "a"): EdgeStatistics(10, 1000), ("a", "b"): EdgeStatistics(10, 1000)}
-
-    sized = ask(Locality(), correlated(0), operators=sizes, edges=edges)
-    plain = figures(ask(Locality(), correlated(0)))
-
-    found = figures(sized)
-    assert found["gained"] == pytest.approx(plain["gained"] * 100)
-    keys = {"a": 200, "b": 400}
-    by_hash = RoutingTable([], [], NODES)
-    expected = sum(
-        (table.parts != by_hash.assign(table.keys)).sum() * 1e5 / keys[name]
-        for name, table in sized.routing.items()
-    )
-    assert found["moved"] == pytest.approx(expected)
-
-
-def test_large_states_stay_where_they_are():
-    sizes = {name: OperatorStatistics(state_bytes=1e15) for name in HOP}
-    edges = {HOP: EdgeStatistics(10, 1000)}
-
-    decision = ask(Locality(), correlated(0), operators=sizes, edges=edges)
-
-    assert not decision
-    assert figures(decision)["moved"] > figures(decision)["gained"] > 0
-
-
-def test_what_held_wholly_is_not_taken_to_last_for_ever():
-    pairs = correlated(0)
-
-    decision = ask(Locality(worth=1e9), pairs, history={HOP: pairs})
-
-    assert 0.95 == figures(decision)["lasting"]
 
 
 # Shapes of jobs.
@@ -425,17 +231,6 @@ def test_published_is_the_partition_of_the_last_epoch_whatever_was_before():
     assert Locality.published(offline=True).offline
 
 
-def test_history_counts_unless_nothing_is_remembered():
-    """An epoch of few tuples that say little is divided by what was seen before."""
-    faint, before = random_pairs(0, tuples=300), correlated(0)
-
-    learned = ask(Locality(worth=0), faint, history={HOP: before})
-    blank = ask(Locality(worth=0, memory=0), faint, history={HOP: before})
-
-    assert locality(learned, before) >= 0.85
-    assert locality(blank, before) < 0.5
-
-
 def test_after_a_change_of_parallelism_keys_are_divided_anew():
     _, settled = run(Locality(), [correlated(0)])
     chain = Chain(Fixed(Plan(parallelism={"a": 8, "b": 8})), Locality())
@@ -543,39 +338,6 @@ def test_tables_say_that_they_adopt_unless_told_otherwise():
     assert {True} == adopting(Locality(worth=0))
     assert {False} == adopting(Locality(worth=0, adopts=False))
     assert {False} == adopting(Locality.published())
-
-
-def reported(left, right, capacity):
-    """What a sketch reports that is far too small for the stream."""
-    sketch = SpaceSaving(capacity, block=256)
-    sketch.update((left, right))
-    return KeyPairs.of(sketch)
-
-
-def test_what_a_full_sketch_reports_by_chance_is_seen_through_where_pairs_were_held_out():
-    random = np.random.default_rng(1)
-    left, right = random.integers(0, 300, (2, 200_000))
-    taught, tested = (reported(left[half::2], right[half::2], 2_000) for half in (0, 1))
-    world = World(job(), Cluster.uniform(NODES), Statistics(pairs={HOP: taught}))
-    with_test = replace(world, statistics=replace(world.statistics, held_out={HOP: tested}))
-
-    def gain(world):
-        figures = dict(world.ask(Locality(worth=1e9)).notes[0].figures)
-        return figures["local now"] - figures["local then"]
-
-    assert gain(world) > 0.05  # a sketch reports what it happened to count most
-    assert abs(gain(with_test)) < gain(world) / 2
-
-
-def test_pairs_that_were_held_out_are_learned_from_as_well():
-    pairs = correlated(0)
-    taught, tested = pairs.halved(3)
-    apart = Statistics(pairs={HOP: taught}, held_out={HOP: tested})
-
-    plan = World(job(), Cluster.uniform(NODES), apart).ask(Locality(worth=0))
-
-    assert set(pairs.left.tolist()) <= set(plan.routing["a"].keys.tolist())
-    assert set(pairs.right.tolist()) <= set(plan.routing["b"].keys.tolist())
 
 
 def test_instances_are_balanced_by_counted_keys():
