@@ -3,5 +3,15 @@
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
 from optimizers.spark.frames import learn_tables, repartition
 from optimizers.spark.session import local_session
+from optimizers.spark.sinks import ToConsole, ToParquet
 
-__all__ = ["Run", "SparkEngine", "StreamingRun", "learn_tables", "local_session", "repartition"]
+__all__ = [
+    "Run",
+    "SparkEngine",
+    "StreamingRun",
+    "ToConsole",
+    "ToParquet",
+    "learn_tables",
+    "local_session",
+    "repartition",
+]

@@ -25,6 +25,7 @@ from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Settings, Work
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.replay import admit, recorded
 from optimizers.spark.session import local_session
 from optimizers.spark.shipping import ship
 from optimizers.spark.tasks import COLUMNS, SOURCE, SharedWork, SourceTask, StageTask, rows_of
@@ -79,8 +80,7 @@ class SparkEngine:
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
             each_batch: is called with what left the job in a batch, and its number.
         """
-        session = self.spark or local_session()
-        run = Run(self, session, topology, optimizer or Fixed(Plan()), each_batch)
+        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), each_batch)
         listed = [batches] if isinstance(batches, DataFrame | Mapping) else batches
         for number, sources in enumerate(listed):
             if number >= run.next_batch:
@@ -108,8 +108,7 @@ class SparkEngine:
             trigger: how often, as `DataStreamWriter.trigger` takes it; by default without pause.
             name: of the query, in Spark's own reports.
         """
-        session = self.spark or local_session()
-        run = Run(self, session, topology, optimizer or Fixed(Plan()), each_batch)
+        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), each_batch)
         frame = _united(topology, _by_source(topology, streams))
         writer = frame.writeStream.foreachBatch(run.execute_stream)
         writer = writer.option("checkpointLocation", f"{Location(self.checkpoint).root}/spark")
@@ -118,6 +117,24 @@ class SparkEngine:
         if name:
             writer = writer.queryName(name)
         return StreamingRun(run, writer.start())
+
+    def replay(self, source: str, tuples: pa.Table, *, rows: int, partitions: int = 2) -> DataFrame:
+        """Return recorded tuples of a source as a stream whose batches a plan can size.
+
+        What a plan says of ``batch`` for this source acts from the next batch on that it cuts.
+
+        Args:
+            source: the name of the source in the job.
+            tuples: the tuples, in their order.
+            rows: how many are let in at once, until a plan says otherwise.
+            partitions: in how many partitions they come.
+        """
+        return recorded(
+            self._session(), self.checkpoint, source, tuples, rows=rows, partitions=partitions
+        )
+
+    def _session(self) -> SparkSession:
+        return self.spark or local_session()
 
 
 class Run:
@@ -189,7 +206,7 @@ class Run:
             DeliveryError: tuples were lost on their way, several times in a row.
         """
         frames = _by_source(self._topology, sources)
-        assignment = self._coordinator.assign()
+        assignment = self._assign()
         self._execute(
             assignment,
             [
@@ -205,7 +222,7 @@ class Run:
         A batch that is committed already is not run again, but handed out again.
         """
         if number >= self.next_batch:
-            assignment = self._coordinator.assign()
+            assignment = self._assign()
             if number != assignment.ticket.batch:
                 raise CheckpointError(
                     f"batch {number} arrived and {assignment.ticket.batch} is next: the stream "
@@ -214,6 +231,15 @@ class Run:
             task = self._source_task(assignment, self._topology.sources)
             self._execute(assignment, [batch.mapInArrow(task, COLUMNS)])
         self._hand_out(number)
+
+    def _assign(self) -> Assignment:
+        """Return what is to be done next, having told recorded sources what to let in from now."""
+        assignment = self._coordinator.assign()
+        if assignment.ticket.first:
+            for source in self._topology.sources:
+                if source in assignment.plan.batch:
+                    admit(self._checkpoint.location, source, assignment.plan.batch[source])
+        return assignment
 
     def _source_task(self, assignment: Assignment, sources: tuple[str, ...]) -> SourceTask:
         return SourceTask(self._share(assignment.work), assignment.ticket, sources)

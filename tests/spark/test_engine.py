@@ -222,6 +222,25 @@ def test_streams_run_until_they_are_stopped_and_hand_out_each_batch(spark, tmp_p
     assert all(rows > 0 for rows in handed.values())
 
 
+def test_a_plan_says_how_many_tuples_a_recorded_source_lets_in(spark, tmp_path):
+    job = Job.source("in").then("by_user", key="user", parallelism=2)
+    table = tuples(0, 6_000)
+    engine = SparkEngine(checkpoint=str(tmp_path), every=1)
+    script = Scripted((Plan(batch={"in": 2_500}),))
+
+    started = engine.start(job, engine.replay("in", table, rows=500), script)
+    deadline = time.monotonic() + 60
+    while sum(sum(b.loads("by_user")) for b in started.run.batches) < len(table):
+        assert time.monotonic() < deadline
+        assert not started.wait(0.2)
+    started.stop()
+
+    sizes = [sum(batch.loads("by_user")) for batch in started.run.batches]
+    assert 500 == sizes[0]
+    assert 2_500 == max(sizes)
+    assert counted([table], "user") == state_of(started.run, "by_user", "user")
+
+
 class TestRefusals:
     def test_a_checkpoint_of_another_job(self, spark, tmp_path):
         rows = frame(spark, tuples(0))

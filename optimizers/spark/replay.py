@@ -1,0 +1,146 @@
+"""A recorded stream, played back: the same tuples each time, in batches as large as a plan says.
+
+Spark's own sources fix how much they let in when a query starts. This one asks before each batch,
+by looking into a small file that the engine writes, so a plan can change it while the job runs.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from optimizers.errors import InvalidValueError
+from optimizers.runtime.files import Location
+from sketches.checks import whole
+
+NAME = "penstock-replay"
+
+_RECORDED, _ADMITTED = "recorded", "admitted"
+_ROWS = "row"
+
+
+def recorded(  # noqa: PLR0913
+    session: SparkSession,
+    checkpoint: str,
+    source: str,
+    tuples: pa.Table,
+    *,
+    rows: int,
+    partitions: int = 2,
+) -> DataFrame:
+    """Record the tuples of a source in a checkpoint, and return them as a stream.
+
+    Args:
+        session: the session.
+        checkpoint: the checkpoint of the job.
+        source: the name of the source in the job.
+        tuples: the tuples, in their order. A job that goes on must be given the same again.
+        rows: how many are let in at once, as long as no plan says otherwise.
+        partitions: in how many partitions they come.
+    """
+    location = Location(checkpoint)
+    number = whole("rows", rows, at_least=1)
+    content = pa.BufferOutputStream()
+    with pa.ipc.new_file(content, tuples.schema) as writer:
+        writer.write_table(tuples.combine_chunks())
+    kept = content.getvalue()
+    name = f"{_RECORDED}/{source}.arrow"
+    if not location.exists(name):
+        location.write_new(name, kept)
+    elif not location.read(name).equals(kept):
+        raise InvalidValueError(
+            f"other tuples were recorded for source {source!r} in {location}; "
+            "give the same ones to go on, or a new checkpoint to begin anew"
+        )
+    if not location.exists(f"{_ADMITTED}/{source}"):
+        admit(location, source, number)
+    session.dataSource.register(ReplaySource)
+    return (
+        session.readStream.format(NAME)
+        .schema(from_arrow_schema(tuples.schema))
+        .option("checkpoint", location.root)
+        .option("source", source)
+        .option("partitions", str(whole("partitions", partitions, at_least=1)))
+        .load()
+    )
+
+
+def admit(location: Location, source: str, rows: int) -> None:
+    """Let a recorded source in by so many tuples at once, from the next batch that it cuts on."""
+    location.write_atomically(f"{_ADMITTED}/{source}", str(rows).encode())
+
+
+@dataclass
+class Stretch(InputPartition):
+    """Some rows of a recording, one after the other."""
+
+    first: int
+    last: int
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__((first, last))
+        self.first = first
+        self.last = last
+
+
+class ReplaySource(DataSource):
+    """The source as Spark knows it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return NAME
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return what reads it."""
+        options: Any = self.options
+        return ReplayReader(
+            Location(options["checkpoint"]), options["source"], int(options["partitions"])
+        )
+
+
+class ReplayReader(DataSourceStreamReader):
+    """Reads a recording, batch by batch.
+
+    Args:
+        location: the checkpoint it is in.
+        source: the source it is of.
+        partitions: in how many partitions a batch comes.
+    """
+
+    def __init__(self, location: Location, source: str, partitions: int) -> None:
+        self._location = location
+        self._source = source
+        self._partitions = partitions
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Return where a recording begins."""
+        return {_ROWS: 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+        """Return where the next batch ends, by what is admitted now."""
+        admitted = int(self._location.read_bytes(f"{_ADMITTED}/{self._source}"))
+        return {_ROWS: min(start[_ROWS] + admitted, len(self._tuples()))}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Return the stretches of a batch; as many whatever its size, though some may be empty."""
+        first, rows = start[_ROWS], end[_ROWS] - start[_ROWS]
+        cuts = [first + rows * part // self._partitions for part in range(self._partitions + 1)]
+        return [Stretch(*ends) for ends in itertools.pairwise(cuts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the tuples of a stretch."""
+        if not isinstance(partition, Stretch):
+            raise InvalidValueError(f"{partition!r} is not one of the partitions of a recording")
+        rows = self._tuples().slice(partition.first, partition.last - partition.first)
+        return iter(rows.to_batches())
+
+    def _tuples(self) -> pa.Table:
+        content = self._location.read(f"{_RECORDED}/{self._source}.arrow", mapped=True)
+        return pa.ipc.open_file(content).read_all()
