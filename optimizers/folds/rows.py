@@ -62,17 +62,20 @@ class RowFunction:
         rows: list[Mapping[str, Any]] = []
         origins: list[int] = []
         for number, row in enumerate(batch.to_pylist()):
-            made = self._rows_of(self.function(row), number)
-            rows += made
-            origins += [number] * len(made)
+            made = self.function(row)
+            if type(made) is dict:  # most often
+                rows.append(made)
+                origins.append(number)
+            elif made is not None:
+                several = self._rows_of(made, number)
+                rows += several
+                origins += [number] * len(several)
         if not rows:
             return None
         schema = output if self.output is None else self.output
         return batch_of(rows, schema, lambda place: self._where(origins[place]))
 
     def _rows_of(self, made: Any, number: int) -> list[Mapping[str, Any]]:
-        if made is None:
-            return []
         if isinstance(made, Mapping):
             return [made]
         rows = list(made) if isinstance(made, Iterable) and not isinstance(made, str) else [made]

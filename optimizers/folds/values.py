@@ -66,7 +66,7 @@ def batch_of(
     names = list(rows[0]) if schema is None else schema.names
     known = set(names)
     for place, row in enumerate(rows):
-        if not row.keys() <= known or (schema is None and len(row) < len(known)):
+        if row.keys() != known and (schema is None or not row.keys() <= known):
             raise _stranger(where(place), row, names)
     if schema is None:
         columns = [

@@ -77,30 +77,35 @@ OTHERS = [
     (pa.duration("us"), st.timedeltas(dt.timedelta(-9), dt.timedelta(9))),
     (pa.decimal128(6, 2), st.decimals(-999, 999, places=2)),
 ]
+NEVER = st.nothing()
 KEYS = {
-    "number": (pa.int64(), st.integers(-2, 2)),
-    "name": (pa.string(), st.sampled_from(("", "a", "b", "ab"))),
-    "view": (pa.string_view(), st.sampled_from(("a", "b", "longer than twelve bytes"))),
-    "word": (pa.dictionary(pa.int8(), pa.string()), st.sampled_from(("a", "b", "c"))),
+    "number": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "name": (pa.string(), TEXT),
+    "view": (pa.string_view(), st.text("ab", min_size=9, max_size=15)),
+    "word": (pa.dictionary(pa.int8(), pa.string()), TEXT),
 }
 
 
+def column(draw, kind, values, rows, missing=NEVER):
+    """Cells of a few different values, so that they often meet."""
+    few = st.sampled_from(draw(st.lists(values, min_size=1, max_size=3)))
+    return pa.array(draw(st.lists(few | missing, min_size=rows, max_size=rows)), kind)
+
+
 @st.composite
-def streams(draw, kinds, least=0):
-    """A table, the columns of its key, and its kind of value in column ``x``."""
+def streams(draw, kinds):
+    """A table with a column ``x`` of one of these kinds, and the columns of its key."""
     kind, values = draw(st.sampled_from(kinds))
-    rows = draw(st.integers(least, 12))
+    rows = draw(st.integers(0, 12))
     key = draw(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=3, unique=True))
-    missing = st.none() if draw(st.booleans()) else st.nothing()
-    columns = {
-        name: pa.array(draw(st.lists(cells, min_size=rows, max_size=rows)), own)
-        for name, (own, cells) in KEYS.items()
-    }
-    cells = draw(st.lists(values | missing, min_size=rows, max_size=rows))
-    columns["x"] = pa.array(cells, kind)
-    weights = draw(st.lists(st.integers(-3, 3) | st.none(), min_size=rows, max_size=rows))
-    columns["weight"] = pa.array(weights, pa.int32())
-    table = pa.table(columns)
+    missing = draw(st.sampled_from((st.none(), NEVER)))
+    table = pa.table(
+        {name: column(draw, *KEYS[name], rows) for name in key}
+        | {
+            "x": column(draw, kind, values, rows, missing),
+            "weight": column(draw, pa.int32(), st.integers(-3, 3), rows, st.none()),
+        }
+    )
     if rows and draw(st.booleans()):  # several chunks, and slices of larger arrays
         cut = draw(st.integers(0, rows))
         table = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
@@ -345,6 +350,32 @@ def test_where_a_stream_is_cut_makes_no_difference_not_even_in_the_last_bit(data
 MERGING = ANY.filter(lambda fold: not isinstance(fold, Last))
 
 
+SIZES = st.sampled_from((0.1, 0.2, 0.3, 1e16, -1e16, 1.0, -1.0))
+SUMS_OF_FLOATS = (Sum("x"), Mean("x"), TopK("one", 1, by="x"), Together(a=Sum("x")))
+
+
+@given(st.lists(SIZES, min_size=1, max_size=9), st.data(), st.sampled_from(SUMS_OF_FLOATS))
+def test_sums_that_depend_on_the_order_do_not_depend_on_the_cuts(values, data, fold):
+    table = pa.table({"k": [0] * len(values), "x": values, "one": [1] * len(values)})
+
+    parts = pieces(table, data.draw(cuts_of(table)))
+
+    (total,) = run(fold, parts, ("k",))[(0,)].to_pylist()
+    assert f"{sum_of(values)!r}" in repr(total)
+
+
+def test_all_nan_are_one_value_and_so_are_the_zeros():
+    odd_nan = np.array([-1], dtype=np.int64).view(np.float64)[0]
+    for kind in (pa.float64(), pa.float32(), pa.float16()):
+        cells = np.array([0.0, -0.0, math.nan, odd_nan, -math.nan], kind.to_pandas_dtype())
+        table = pa.table({"k": [1] * 5, "x": pa.array(cells)})
+
+        assert [2] == Distinct("x")(table, "k")["distinct"].to_pylist()
+        assert [3, 2] == [top["total"] for top in TopK("x", 9)(table, "k")["top"][0].as_py()]
+        assert ["0.0"] == [repr(least) for least in Min("x")(table, "k")["min"].to_pylist()]
+        assert ["nan"] == [repr(most) for most in Max("x")(table, "k")["max"].to_pylist()]
+
+
 @given(st.data(), streams(WHOLE + FLOATS + OTHERS), MERGING)
 def test_merging_states_is_folding_one_stream_after_the_other(data, stream, fold):
     table, key = stream
@@ -506,11 +537,12 @@ def test_a_fold_that_means_nothing_is_refused(make, message):
 @pytest.mark.parametrize(
     ("fold", "message"),
     [
-        (Count("y"), "no column 'y'; their columns: 'user', 'x', 'list', 'none'"),
+        (Count("y"), "no column 'y'; their columns: 'user', 'x', 'list', 'none', 'flag'"),
         (Sum("y"), "no column 'y'"),
         (Last("y"), "no column 'y'"),
         (TopK("x", 1, by="y"), "no column 'y'"),
         (Sum("user"), "Sum.column='user'. cannot add up column 'user' of type string; cast it"),
+        (Sum("flag"), "cannot add up column 'flag' of type bool; cast it to int64 or float64"),
         (Mean("list"), "cannot add up column 'list' of type list"),
         (TopK("x", 1, by="user"), "cannot add up column 'user' of type string"),
         (Min("list"), "Min.* cannot compare values of column 'list' of type list"),
@@ -521,9 +553,8 @@ def test_a_fold_that_means_nothing_is_refused(make, message):
     ],
 )
 def test_columns_that_a_fold_cannot_use_are_refused_by_name(fold, message):
-    table = TABLE.append_column("list", pa.array([[1], [2], [3]])).append_column(
-        "none", pa.nulls(3)
-    )
+    more = {"list": [[1], [2], [3]], "none": [None] * 3, "flag": [True, False, True]}
+    table = pa.table(TABLE.to_pydict() | more)
 
     for fold_them in (fold.state, lambda schema: fold(table, "user")):
         with pytest.raises(FoldError, match=message):

@@ -2,7 +2,7 @@
 
 import pickle
 import sys
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 import pyarrow as pa
 import pytest
@@ -99,6 +99,7 @@ def test_a_function_of_rows_gives_what_it_gives_row_by_row(values):
     ("returned", "expected"),
     [
         ({"x": 1}, [{"x": 1}]),
+        (MappingProxyType({"x": 1}), [{"x": 1}]),
         (None, []),
         ([], []),
         ([{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 2}]),
