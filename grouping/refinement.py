@@ -8,7 +8,7 @@ over all keys at once.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ Parts = NDArray[np.int32]
 
 _CELLS_AT_A_TIME = 1 << 22  # of the table of keys and parts, 32 MiB
 _MOST_DEALT = 1 << 12  # keys that are each dealt out; where so many are too heavy, few matter
+_PATIENT_REFUSALS = 16
+_HASTE = 0.8  # of the room that there is, afterwards; each time a fifth is refused at least
 _ALMOST_ZERO = 1e-300
 _ROUNDING = 1e-9  # sums of the same loads in another order differ by less
 
@@ -137,20 +139,23 @@ def _exchange(pulls: _Pulls, parts: Parts, limits: Numbers) -> int:
 
     All of them are taken at first, then parts that would get above their limit refuse those of
     their newcomers that gain least for their load. That may leave others with more to hold, so it
-    is repeated until all fit.
+    is repeated until all fit. Where parts are so full that it could go on key by key, more are
+    refused at a time.
     """
     here, loads = parts[pulls.span], pulls.loads
     best, gains = pulls.moves(parts, np.full(len(limits), np.inf))
     wanted = _best_first(gains, loads)
     before = np.bincount(here, loads, len(limits))
     ceilings = np.maximum(limits, before)
-    while len(wanted):
+    for refusals in count():
         moving = loads[wanted]
         leaving: Any = np.bincount(here[wanted], moving, len(limits))
         room = ceilings - before + leaving
         welcome = within_room(best[wanted], moving, room)
         if welcome.all():
             break
+        if refusals >= _PATIENT_REFUSALS:
+            welcome = within_room(best[wanted], moving, room * _HASTE)
         wanted = wanted[welcome]
     here[wanted] = best[wanted]
     return len(wanted)
