@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from grouping.hashing import key_places, place_parts
@@ -105,6 +105,49 @@ def test_rows_replace_those_of_the_same_keys_and_the_rest_is_as_it_was(state, ro
 
     assert {**state, **rows} == content(replaced(before, table(rows)))
     assert copy == content(before)
+
+
+COLUMNS = {
+    "int8": (pa.int8(), st.integers(-128, 127)),
+    "int64": (pa.int64(), st.integers(-(1 << 63), (1 << 63) - 1)),
+    "uint64": (pa.uint64(), st.integers(0, LAST)),
+    "float32": (pa.float32(), st.floats(width=32, allow_nan=False)),
+    "float64": (pa.float64(), st.floats(allow_nan=False)),
+    "bool": (pa.bool_(), st.booleans()),
+    "decimal": (pa.decimal128(9, 2), st.decimals(-1000, 1000, places=2)),
+    "time": (pa.timestamp("us"), st.datetimes()),
+    "binary": (pa.binary(), st.binary(max_size=3)),
+    "list": (pa.list_(pa.int64()), st.lists(st.integers(-9, 9), max_size=2)),
+    "struct": (pa.struct({"a": pa.int64()}), st.fixed_dictionaries({"a": st.integers(-9, 9)})),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_values_of_any_type_are_replaced_to_the_last_bit(name, data):
+    kind, values = COLUMNS[name]
+    states = st.dictionaries(
+        st.integers(0, 9), data.draw(st.sampled_from([values, st.none() | values]))
+    )
+    state, change = data.draw(states), data.draw(states)
+    if data.draw(st.booleans()):
+        change = {place: value for place, value in change.items() if place in state}
+
+    def of(cells):
+        places = sorted(cells)
+        return pa.table(
+            {
+                "place": pa.array(places, pa.uint64()),
+                "value_it": pa.array([cells[place] for place in places], kind),
+            }
+        )
+
+    before = of(state)
+    found = replaced(before, of(change))
+
+    assert of({**state, **change}).equals(found)
+    assert of(state).equals(before)
 
 
 def test_where_no_key_is_new_places_and_keys_are_not_copied():
