@@ -88,8 +88,7 @@ def _best_of_tries(task: Task) -> Parts:
         else:
             start = random.integers(0, task.parts, len(graph), dtype=np.int32)
         divided = refine(graph, repair(graph, start, task.limits), task.limits)
-        above = float((part_loads(graph, divided, task.parts) - task.limits).max())
-        found.append((max(above, 0.0), -graph.within(divided), attempt, divided))
+        found.append((_above(task, divided), -graph.within(divided), attempt, divided))
     return min(found, key=lambda one: one[:3])[3]
 
 
@@ -98,21 +97,22 @@ def _from_before(task: Task, homes: Parts, anew: Parts) -> Parts:
 
     It begins with the owners of now after whole clusters have moved, and where a division made
     anew leaves more pairs together, less what its moves cost, with that one. In small graphs it
-    begins with either, and with the owners of now as they are, which is seldom best.
+    begins with either, and with the owners of now as they are, which is seldom best. Limits come
+    first in any case.
     """
     renamed = _renamed(task, homes, anew)
     if np.array_equal(renamed, homes):
         return renamed  # equal questions have equal answers
     as_now = np.where(homes < 0, renamed, homes)
     best = _settled(task, homes, _regrouped(task, homes, as_now))
-    most = _worth(task, homes, best)
+    least = _badness(task, homes, best)
     small = len(task.graph.weights) <= _SMALL
     for start in (renamed, as_now) if small else (renamed,):
-        if small or _worth(task, homes, start) > most:
+        if small or _badness(task, homes, start) < least:
             settled = _settled(task, homes, start)
-            worth = _worth(task, homes, settled)
-            if worth > most:
-                best, most = settled, worth
+            badness = _badness(task, homes, settled)
+            if badness < least:
+                best, least = settled, badness
     return best
 
 
@@ -122,10 +122,15 @@ def _settled(task: Task, homes: Parts, start: Parts) -> Parts:
     return refine(task.graph, repaired, task.limits, home=homes, inertia=task.inertia)
 
 
-def _worth(task: Task, homes: Parts, divided: Parts) -> float:
-    """Return the weight of the pairs together, less what the moves cost."""
+def _badness(task: Task, homes: Parts, divided: Parts) -> tuple[float, float]:
+    """Return how far it is above a limit, and the price of its moves less the pairs together."""
     moved = float(task.graph.loads[divided != homes].sum())
-    return task.graph.within(divided) - task.inertia * moved
+    return _above(task, divided), task.inertia * moved - task.graph.within(divided)
+
+
+def _above(task: Task, divided: Parts) -> float:
+    """Return by how much the worst part is above its limit."""
+    return max(0.0, float((part_loads(task.graph, divided, task.parts) - task.limits).max()))
 
 
 def _regrouped(task: Task, homes: Parts, as_now: Parts) -> Parts:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from planted import community_pairs, graph_of
+from planted import community_pairs, graph_of, zipf
 
 from grouping import metis
 from grouping.clusters import NOWHERE, find_clusters
@@ -57,6 +57,17 @@ def test_keys_of_few_partners_join_the_one_they_are_paired_with_most():
     assert NOWHERE == of_left[1002] == of_right[1003]
 
 
+def test_keys_without_any_partner_are_in_no_cluster():
+    left, right = blocks(8)
+    graph = graph_of(KeyPairs(np.append(left, 900), np.append(right, 900), np.ones(len(left) + 1)))
+    apart = graph.subgraph(np.arange(len(graph)) != len(graph) - 1)  # without the partner of 900
+
+    found = find_clusters(apart, 8)
+
+    assert [NOWHERE] == found[apart.bounds[1] - 1 :][:1].tolist()
+    assert 1 == (found == NOWHERE).sum()
+
+
 def test_where_most_keys_have_few_partners_all_are_looked_at():
     keys = np.arange(600)
     ring = graph_of(KeyPairs(np.append(keys, keys), np.append(keys, (keys + 1) % 600), [1] * 1200))
@@ -77,10 +88,9 @@ def test_of_very_few_keys_each_is_a_cluster():
 @pytest.mark.parametrize("seed", range(6))
 def test_metis_is_not_brought_to_complain_by_heavy_keys(capfd, seed):
     random = np.random.default_rng(seed)
-    shares = 1 / np.arange(1, 401) ** 1.5
-    left, right = random.choice(400, (2, 20_000), p=shares / shares.sum())
+    left, right = (random.choice(size, 20_000, p=zipf(size, 0.9)) for size in (400, 3000))
 
-    find_clusters(graph_of(KeyPairs(left, right, np.ones(20_000))), 64)
+    find_clusters(graph_of(KeyPairs(left, right, np.ones(20_000))), 96)
 
     assert "" == capfd.readouterr().out
 
