@@ -1,7 +1,6 @@
 """A keyed instance in one batch: its state as it was, keys taken over, tuples folded in."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +10,16 @@ from numpy.typing import NDArray
 
 from grouping.hashing import key_places
 from optimizers.errors import StateError
-from optimizers.folds.fold import Fold
 from optimizers.folds.keys import key_numbers, take_rows
-from optimizers.runtime import probes
+from optimizers.runtime import probes, resident
+from optimizers.runtime.changes import (
+    before_of,
+    in_order,
+    last_of_each,
+    marked,
+    merged,
+    rows_of,
+)
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.layout import Instance
 from optimizers.runtime.reports import TaskReport
@@ -25,22 +31,9 @@ from optimizers.runtime.state_file import (
     should_rewrite,
     write_state,
 )
-from optimizers.runtime.state_table import (
-    GONE,
-    KEY,
-    PLACE,
-    VALUE,
-    check_same_keys,
-    key_names,
-    look_up,
-    places_of,
-    replaced,
-    without,
-)
+from optimizers.runtime.state_table import key_names, places_of, replaced, without
 from optimizers.runtime.work import Ticket, Work
 from sketches.keys import Codes
-
-_RESIDENT_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +63,14 @@ class KeyedInstance:
         if not inherits and (tuples is None or not len(tuples)):
             return None
         files = self._files(self.instance.number)
-        state = _resident(self.work, self.instance, files)
+        state = resident.state_in(self.work.location, self.instance, files)
         changes: list[pa.Table] = []
         if inherits:
             state, changes = self._take_over(state)
         emitted = None
         if tuples is not None and len(tuples):
             state, changed, emitted = self._fold(state, tuples)
-            changes = [*changes, _marked(changed, gone=False)]
+            changes = [*changes, marked(changed, gone=False)]
         if state is not None and changes:
             self._write(files, state, changes)
         return emitted
@@ -113,12 +106,12 @@ class KeyedInstance:
             left = state.filter(pa.array(self._owners(state) != self.instance.number))
             if len(left):
                 state = without(state, places_of(left))
-                changes.append(_marked(left, gone=True))
+                changes.append(marked(left, gone=True))
         arrived = self._received()
         if arrived is not None:
             self.report.taken_over += len(arrived)
             state = arrived if state is None else replaced(state, arrived)
-            changes.append(_marked(arrived, gone=False))
+            changes.append(marked(arrived, gone=False))
         return state, changes
 
     def _received(self) -> pa.Table | None:
@@ -139,20 +132,20 @@ class KeyedInstance:
             rows = rows.filter(pa.array(self._owners(rows) == self.instance.number))
             if len(rows):
                 found.append(rows)
-        return _in_order(pa.concat_tables(found)) if found else None
+        return in_order(pa.concat_tables(found)) if found else None
 
     def _adopt_orphans(self, state: pa.Table | None) -> tuple[pa.Table | None, list[pa.Table]]:
         """Return the state with that of instances that are no more, and what changed by that."""
         fold = self.work.fold(self.instance.operator)
         changes: list[pa.Table] = []
         for number in self._orphans():
-            orphaned = _read(self.work, self._files(number))
-            if orphaned is None:
+            if not self._files(number):
                 continue
+            orphaned = read_states(self.work.location, self._files(number))
             self.report.taken_over += len(orphaned)
-            rows = orphaned if state is None else _merged(fold, state, orphaned)
+            rows = orphaned if state is None else merged(fold, state, orphaned)
             state = rows if state is None else replaced(state, rows)
-            changes.append(_marked(rows, gone=False))
+            changes.append(marked(rows, gone=False))
         return state, changes
 
     def _fold(
@@ -168,9 +161,9 @@ class KeyedInstance:
         self._check_owner(key_rows, codes)
         places = key_places(codes)
         schema = fold.state(tuples.schema)
-        before = _before(schema, state, places, key_rows)
+        before = before_of(schema, state, places, key_rows)
         after, emitted = fold.step(tuples, numbers, before, key_rows)
-        changed = _rows(places, key_rows, after)
+        changed = rows_of(places, key_rows, after)
         state = changed if state is None else replaced(state, changed)
         self.report.seconds += time.process_time() - started
         counts = np.bincount(numbers, minlength=len(codes))
@@ -206,100 +199,9 @@ class KeyedInstance:
         file = write_state(
             self.work.location,
             self.attempt,
-            state if whole else _last_of_each(changes),
+            state if whole else last_of_each(changes),
             kind=Kind.BASE if whole else Kind.DELTA,
         )
         self.report.state = (file,) if whole else (*files, file)
         self.report.state_rows = len(state)
-        _keep(self.work, self.instance, self.report.state, state)
-
-
-# State that this process has seen last: of use only if the files tell that it is the same.
-_STATES: "OrderedDict[tuple[str, Instance], tuple[tuple[StateFile, ...], pa.Table]]" = OrderedDict()
-
-
-def _resident(work: Work, instance: Instance, files: tuple[StateFile, ...]) -> pa.Table | None:
-    """Return the state that these files hold, without reading them if it is still here."""
-    known = _STATES.get((work.location.root, instance))
-    if known is not None and known[0] == files:
-        return known[1]
-    return _read(work, files)
-
-
-def _keep(work: Work, instance: Instance, files: tuple[StateFile, ...], state: pa.Table) -> None:
-    """Keep state for the next batch, and forget what was not used for the longest time."""
-    name = work.location.root, instance
-    _STATES[name] = files, state
-    _STATES.move_to_end(name)
-    while sum(table.nbytes for _, table in _STATES.values()) > _RESIDENT_BYTES:
-        _STATES.popitem(last=False)
-
-
-def _read(work: Work, files: Sequence[StateFile]) -> pa.Table | None:
-    if not files:
-        return None
-    return read_states(work.location, files)
-
-
-def _rows(places: Codes, key_rows: pa.Table, values: pa.Table) -> pa.Table:
-    """Return rows of state, from keys in the order of their places."""
-    names = [f"{KEY}{number}" for number in range(key_rows.num_columns)]
-    names += [f"{VALUE}{name}" for name in values.column_names]
-    columns = [pa.array(places), *key_rows.columns, *values.columns]
-    return pa.table(columns, [PLACE, *names])
-
-
-def _before(
-    schema: pa.Schema, state: pa.Table | None, places: Codes, key_rows: pa.Table
-) -> pa.Table:
-    """Return the state of these keys so far, null where a key is new."""
-    if state is None:
-        return pa.table([pa.nulls(len(places), kept.type) for kept in schema], schema=schema)
-    found, rows = look_up(state, places)
-    names = [f"{KEY}{number}" for number in range(key_rows.num_columns)]
-    known = take_rows(state.select([PLACE, *names]), rows[found])
-    mine = pa.table([pa.array(places), *key_rows.columns], [PLACE, *names])
-    check_same_keys(known, mine.filter(pa.array(found)))
-    values = [name for name in state.column_names if name.startswith(VALUE)]
-    kept = state.select(values).rename_columns([name.removeprefix(VALUE) for name in values])
-    return kept.combine_chunks().take(pa.array(rows, mask=~found))
-
-
-def _merged(fold: Fold, state: pa.Table, others: pa.Table) -> pa.Table:
-    """Return the rows of others, joined with the parts of the same keys that are here."""
-    found, rows = look_up(state, places_of(others))
-    if not found.any():
-        return others
-    both = pa.array(found)
-    names = [name for name in others.column_names if name.startswith(VALUE)]
-    here = take_rows(state, rows[found])
-    theirs = others.filter(both)
-    check_same_keys(here, theirs)
-    plain = [name.removeprefix(VALUE) for name in names]
-    joined = fold.merge(*(t.select(names).rename_columns(plain) for t in (here, theirs)))
-    keys = theirs.drop_columns(names)
-    rest = others.filter(pa.array(~found))
-    whole = pa.table([*keys.columns, *joined.columns], [*keys.column_names, *names])
-    return _in_order(pa.concat_tables([whole, rest]))
-
-
-def _marked(rows: pa.Table, *, gone: bool) -> pa.Table:
-    """Return rows as changes: of keys that are here, or that are gone."""
-    return rows.add_column(1, GONE, pa.array(np.full(len(rows), gone)))
-
-
-def _in_order(rows: pa.Table) -> pa.Table:
-    """Return rows of different keys in the order of their places."""
-    return take_rows(rows, np.argsort(places_of(rows.combine_chunks())))
-
-
-def _last_of_each(changes: Sequence[pa.Table]) -> pa.Table:
-    """Return the last change of each key, in the order of places."""
-    if len(changes) == 1:
-        return changes[0]
-    rows = pa.concat_tables(changes).combine_chunks()
-    places = places_of(rows)
-    order = np.argsort(places, kind="stable")
-    last = np.ones(len(order), dtype=np.bool_)
-    last[:-1] = places[order][1:] != places[order][:-1]
-    return take_rows(rows, order[last])
+        resident.keep(self.work.location, self.instance, self.report.state, state)

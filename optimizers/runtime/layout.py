@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from grouping.groupings import LocalOrShuffle
+from grouping.groupings import Fields, LocalOrShuffle
 from grouping.routing_table import RoutingTable
 from optimizers.cluster import Cluster
-from optimizers.operators import Edge
+from optimizers.operators import Edge, EdgeName
 from optimizers.placement import Deployment, default_groups
 from optimizers.plan import Plan
 from optimizers.runtime.owners import KeyOwners
@@ -100,6 +100,12 @@ class Layout:
 
         It is the instance itself, or where that is in a later stage, one on the same node.
         """
+        known = self._ways.get((stage, target))
+        if known is None:
+            known = self._ways[stage, target] = self._way(stage, target)
+        return known
+
+    def _way(self, stage: int, target: Instance) -> int:
         following = stage + 1
         if self.stage_of[target.operator] == following:
             return self.task_of(target)
@@ -110,8 +116,16 @@ class Layout:
         return chosen[target.number % len(chosen)]
 
     def owners(self, operator: str) -> KeyOwners:
-        """Return who owns the keys of a keyed operator."""
-        return self._owners[operator]
+        """Return who owns the keys of a keyed operator; of a partial one, by one of its edges."""
+        for edge in self.topology.inputs(operator):
+            owners = self._owners[edge.name]
+            if owners is not None:
+                return owners
+        return KeyOwners(self.homes[operator].groups)
+
+    def owners_on(self, edge: Edge) -> KeyOwners | None:
+        """Return who gets which key by an edge; None where its tuples are spread otherwise."""
+        return self._owners[edge.name]
 
     def local(self, operator: str, node: str) -> tuple[int, ...]:
         """Return the instances of an operator that are on a node."""
@@ -119,24 +133,25 @@ class Layout:
         return tuple(number for number, name in enumerate(nodes) if name == node)
 
     @cached_property
+    def _ways(self) -> dict[tuple[int, Instance], int]:
+        return {}
+
+    @cached_property
     def _tasks(self) -> dict[Instance, int]:
         return {instance: place for stage in self.stages for place, instance in enumerate(stage)}
 
     @cached_property
-    def _owners(self) -> dict[str, KeyOwners]:
-        found = {}
-        for operator in self.topology.operators:
-            if operator.keyed:
-                groupings = [
-                    self.topology.grouping(*edge.name)
-                    for edge in self.topology.inputs(operator.name)
-                ]
-                table = groupings[0] if groupings else None
-                found[operator.name] = KeyOwners(
-                    self.homes[operator.name].groups,
-                    table if isinstance(table, RoutingTable) else None,
-                )
-        return found
+    def _owners(self) -> dict[EdgeName, KeyOwners | None]:
+        return {edge.name: self._owners_by(edge) for edge in self.topology.edges}
+
+    def _owners_by(self, edge: Edge) -> KeyOwners | None:
+        target = self.topology.operator(edge.target)
+        grouping = self.topology.grouping(*edge.name)
+        if not target.keyed or not grouping.one_owner:
+            return None
+        table = grouping if isinstance(grouping, RoutingTable) else None
+        rule = None if isinstance(grouping, Fields | RoutingTable) else grouping
+        return KeyOwners(self.homes[target.name].groups, table, rule, target.parallelism)
 
     def _continues(self, inputs: tuple[Edge, ...]) -> bool:
         if len(inputs) != 1:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from grouping.hashing import Parts
 from optimizers.errors import TopologyError
+from optimizers.folds.keys import take_rows
 from optimizers.operators import Edge
 from optimizers.runtime import probes
 from optimizers.runtime.key_columns import key_batch
@@ -19,6 +20,7 @@ from optimizers.runtime.work import Work
 
 # Tuples are routed as many at a time as stay in the cache, and few enough to be packed well.
 _ROUTED_AT_ONCE = 1 << 16
+_BYTES_AT_ONCE = 64 << 20  # where tuples are large; Arrow counts text in 31 bits
 
 
 class Outbox:
@@ -46,12 +48,11 @@ class Outbox:
         self._largest = work.batch.get(edge.source, work.settings.parcel)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
+        self._bytes = 0
         self._parcels = 0
         target = topology.operator(edge.target)
         self._grouping = topology.grouping(*edge.name)
-        self._owners = (
-            work.layout.owners(target.name) if target.keyed and self._grouping.one_owner else None
-        )
+        self._owners = work.layout.owners_on(edge)
         node = work.layout.node_of(instance)
         self._router = self._grouping.router(
             target.parallelism, sender=sender, local=work.layout.local(target.name, node)
@@ -63,9 +64,13 @@ class Outbox:
 
     def send(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
         """Take tuples, and yield the parcels that are full."""
+        # Where streams meet, tuples may be of other columns from one batch to the next.
+        if self._waiting and not self._waiting[0].schema.equals(tuples.schema):
+            yield from self.close()
         self._waiting.append(tuples)
         self._rows += len(tuples)
-        if self._rows >= _ROUTED_AT_ONCE:
+        self._bytes += tuples.nbytes
+        if self._rows >= _ROUTED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE:
             yield from self.close()
 
     def close(self) -> Iterator[Parcel]:
@@ -73,10 +78,11 @@ class Outbox:
         if not self._rows:
             return
         table = pa.Table.from_batches(self._waiting)
-        self._waiting, self._rows = [], 0
+        self._waiting, self._rows, self._bytes = [], 0, 0
         started = time.process_time()
-        for start in range(0, len(table), _ROUTED_AT_ONCE):
-            yield from self._pack(table.slice(start, _ROUTED_AT_ONCE).combine_chunks())
+        step = max(1, min(_ROUTED_AT_ONCE, len(table) * _BYTES_AT_ONCE // max(table.nbytes, 1)))
+        for start in range(0, len(table), step):
+            yield from self._pack(table.slice(start, step).combine_chunks())
         self._report.shipping += time.process_time() - started
 
     def _pack(self, table: pa.Table) -> Iterator[Parcel]:
@@ -84,7 +90,7 @@ class Outbox:
         targets = self._targets(table)
         counts = np.bincount(targets, minlength=len(self._tasks))
         if len(self._tasks) > 1:
-            table = table.take(pa.array(_stable_order(targets, len(self._tasks))))
+            table = take_rows(table, _stable_order(targets, len(self._tasks)))
         (batch,) = table.combine_chunks().to_batches()
         start = 0
         for target, count in enumerate(counts.tolist()):

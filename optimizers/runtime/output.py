@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from optimizers.runtime.files import Location
 from optimizers.runtime.reports import OutputFile
 from optimizers.runtime.state_file import Attempt
+from optimizers.runtime.tables import joined
 
 FOLDER = "output"
 
@@ -17,7 +18,9 @@ def write_output(
     location: Location, attempt: Attempt, tuples: Sequence[pa.RecordBatch]
 ) -> OutputFile:
     """Write what an instance emitted in one batch; it counts once a commit lists it."""
-    table = pa.Table.from_batches(tuples)
+    table = joined(
+        [pa.Table.from_batches([batch]) for batch in tuples], f"output of {attempt.operator!r}"
+    )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     content = sink.getvalue()

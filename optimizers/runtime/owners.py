@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from grouping.grouping import Grouping
 from grouping.hashing import Parts, code_parts
 from grouping.key_batch import KeyBatch
 from grouping.routing_table import RoutingTable
@@ -28,20 +29,26 @@ class KeyOwners:
     Attributes:
         groups: the instance of each key group.
         table: the keys whose owner is given by name; None if there are none.
+        rule: a grouping of another sort, that chooses the owner of each key by itself.
+        parallelism: how many instances there are, if more than the others name.
     """
 
     groups: tuple[int, ...]
     table: RoutingTable | None = None
+    rule: Grouping | None = None
+    parallelism: int = 1
 
     @property
     def instances(self) -> int:
-        """How many instances there can be; some may own nothing."""
+        """How many instances there are; some may own nothing."""
         named = 0 if self.table is None else self.table.instances
-        return max(named, 1 + max(self.groups))
+        return max(named, self.parallelism, 1 + max(self.groups))
 
     def assign(self, keys: Any) -> Parts:
         """Return the owner of each key."""
         batch = KeyBatch.read(keys)
+        if self.rule is not None:
+            return self.rule.router(self.instances).route(len(batch), batch)
         by_group = self.by_group(batch.column.codes)
         if self.table is not None and len(self.table):
             known, parts = self.table.find(batch.column)
@@ -104,7 +111,12 @@ class Handover(ArrayValue):
 
 
 def handover(old: KeyOwners, new: KeyOwners) -> Handover:
-    """Return what changes hands from one set of owners to another of the same key groups."""
+    """Return what changes hands from one set of owners to another of the same key groups.
+
+    Of a rule it can only be told key by key, so everybody has to look at what all others have.
+    """
+    if old.rule is not None or new.rule is not None:
+        return _anything(old, new)
     named = [owners.table.codes for owners in (old, new) if owners.table is not None]
     codes = np.unique(np.concatenate([_NONE, *named]))
     before, after = _owners_of(old, codes), _owners_of(new, codes)
@@ -114,6 +126,16 @@ def handover(old: KeyOwners, new: KeyOwners) -> Handover:
     return Handover(
         codes[changed], before[changed], after[changed], groups, first[groups], second[groups]
     )
+
+
+def _anything(old: KeyOwners, new: KeyOwners) -> Handover:
+    """Return that any key may go from any instance to any other, unless all is as it was."""
+    ranges = map(np.arange, (len(old.groups), old.instances, new.instances))
+    groups, senders, recipients = (cells.ravel().astype(np.int32) for cells in np.meshgrid(*ranges))
+    same = (old.rule, old.instances) == (new.rule, new.instances)
+    others = np.zeros(len(groups), np.bool_) if same else senders != recipients
+    parts = _NONE.astype(np.int32)
+    return Handover(_NONE, parts, parts, groups[others], senders[others], recipients[others])
 
 
 def _owners_of(owners: KeyOwners, codes: Codes) -> Parts:

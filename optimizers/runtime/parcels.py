@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from optimizers.errors import CheckpointError
+from optimizers.errors import DeliveryError
 
 SCHEMA = pa.schema(
     [
@@ -69,12 +69,18 @@ class Parcel:
     def tuples(self) -> pa.Table:
         """Unpack the tuples."""
         try:
-            return pa.ipc.open_stream(self.body).read_all()
-        except pa.ArrowException as error:
-            raise CheckpointError(
-                f"parcel {self.number} of sender {self.sender} arrived damaged: {error}; "
-                "run the batch again, and look at the network if this comes back"
-            ) from error
+            tuples = pa.ipc.open_stream(self.body).read_all()
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(str(error)) from error
+        if len(tuples) != self.rows:
+            raise self._damaged(f"it holds {len(tuples)} tuples, not {self.rows}")
+        return tuples
+
+    def _damaged(self, why: str) -> DeliveryError:
+        return DeliveryError(
+            f"parcel {self.number} of sender {self.sender} arrived damaged: {why}; "
+            "run the batch again, and look at the network if this comes back"
+        )
 
 
 def packed(tuples: pa.RecordBatch) -> Any:

@@ -1,6 +1,7 @@
 """Probes: what tasks observe, as small tables that travel with their reports."""
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 from grouping.hashing import code_parts
 from grouping.key_batch import KeyBatch
+from optimizers.errors import FoldError
+from optimizers.folds.keys import take_rows
 from optimizers.operators import Edge
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.reports import TaskReport
@@ -33,8 +36,9 @@ def observe_edge(
 ) -> None:
     """Count with which keys of the keyed operators before them the tuples of an edge come.
 
-    An operator before is one whose key columns the tuples still have; where they do not, nothing
-    is known of it. One tuple of several is looked at. Pairs are counted of keys of one column.
+    An operator before is one whose key columns the tuples still have; where they do not, or have
+    nulls or other things there by now, nothing is known of it. One tuple of several is looked at.
+    Pairs are counted of keys of one column.
     """
     wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
     if not wanted:
@@ -44,12 +48,16 @@ def observe_edge(
     rows = np.arange((report.sender + report.shipped) % step, len(tuples), step)
     for first in work.hops.get(edge.name, ()):
         before = work.topology.operator(first)
+        columns = *before.key_columns, *work.topology.key_columns(*edge.name)
         if not set(before.key_columns) <= set(tuples.column_names):
             continue
-        sample = tuples.take(pa.array(rows))
-        left = key_batch(sample, before.key_columns, f"operator {first!r}").codes
-        right = keys.codes[rows]
-        columns = *before.key_columns, *work.topology.key_columns(*edge.name)
+        sample = take_rows(tuples.select(list(dict.fromkeys(columns))), rows)
+        there = _without_nulls(sample, before.key_columns)
+        sample, right = sample.filter(pa.array(there)), keys.codes[rows[there]]
+        try:
+            left = key_batch(sample, before.key_columns, f"operator {first!r}").codes
+        except FoldError:
+            continue  # the work between has made them something that is no key
         if Probe.PAIRS in wanted and len(columns) == 2:
             table = _pairs(sample.select(columns), pair_codes(left, right), step)
             report.observe(name_of(PAIRS, first, edge.target), table)
@@ -86,6 +94,16 @@ def observe_keys(  # noqa: PLR0913, PLR0917
         number = work.topology.operator(operator).key_groups
         tuples = np.bincount(code_parts(codes, number), counts, number)
         report.observe(name_of(GROUPS, operator), pa.table({"tuples": tuples}))
+
+
+def _without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which rows have something in all of these columns."""
+    there = np.ones(len(sample), dtype=np.bool_)
+    for name in columns:
+        column = sample.column(name)
+        if column.null_count:
+            there &= column.is_valid().to_numpy()
+    return there
 
 
 def _pairs(sample: pa.Table, codes: Codes, step: int) -> pa.Table:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from optimizers.errors import FoldError
+from optimizers.errors import DeliveryError, FoldError
 from optimizers.folds.rows import as_batches as normalised
 from optimizers.operators import Edge, columns_of
 from optimizers.runtime.keyed import KeyedInstance
@@ -17,6 +17,7 @@ from optimizers.runtime.output import write_output
 from optimizers.runtime.parcels import REPORT, Parcel, as_batches, from_batches
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.state_file import Attempt
+from optimizers.runtime.tables import joined
 from optimizers.runtime.work import Ticket, Work, stateless_function
 
 
@@ -57,6 +58,7 @@ def _parcels(
         if parcel.edge == REPORT:
             yield parcel.through(_any_task(work, stage, parcel.sender))
         elif work.layout.stage_of[work.topology.edges[parcel.edge].target] == stage:
+            _check_address(work, instance, parcel)
             mine.append(parcel)
         else:
             yield _passed_on(work, stage, parcel)
@@ -69,6 +71,16 @@ def _parcels(
     else:
         unpacked = (_unpacked(work, parcel) for parcel in mine)
         yield from worker.work_through(batch for table in unpacked for batch in table.to_batches())
+
+
+def _check_address(work: Work, instance: Instance, parcel: Parcel) -> None:
+    """Refuse a parcel that is for somebody else, which its sender would take for delivered."""
+    target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
+    if target != instance:
+        raise DeliveryError(
+            f"parcel {parcel.number} of sender {parcel.sender} for {target} came to {instance}; "
+            "run the batch again, and report this if it comes back"
+        )
 
 
 def _passed_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
@@ -118,6 +130,8 @@ class Worker:
         name = secrets.token_hex(8)
         self._attempt = Attempt(instance.operator, sender, ticket.batch, name)
         self._operator = work.topology.operator(instance.operator)
+        function = None if self._operator.keyed else stateless_function(self._operator)
+        self._function = None if function is None else normalised(function)
         self.report = TaskReport(
             operator=instance.operator, instance=instance.number, sender=sender
         )
@@ -139,8 +153,9 @@ class Worker:
 
     def work_at_once(self, tables: list[pa.Table]) -> Iterator[Parcel]:
         """Do the work of a keyed operator on all its tuples of the batch."""
-        tuples = pa.concat_tables(tables, promote_options="default") if tables else None
         with self._telling():
+            where = f"tuples of operator {self._operator.name!r}"
+            tuples = joined(tables, where) if tables else None
             self.report.tuples = 0 if tuples is None else len(tuples)
             keyed = KeyedInstance(
                 self._work, self._ticket, self._instance, self._attempt, self.report
@@ -153,11 +168,10 @@ class Worker:
 
     def _take(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         self.report.tuples += len(batch)
-        function = stateless_function(self._operator)
-        if function is None:
+        if self._function is None:
             yield from self._emit(batch)
             return
-        results = iter(normalised(function)(batch))
+        results = iter(self._function(batch))
         while True:
             started = time.process_time()
             with self._telling():
