@@ -1,5 +1,6 @@
 """The engine: runs a job on Spark under an optimizer, and changes its plan while it runs."""
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from optimizers.cluster import Cluster
+from optimizers.cluster import Cluster, Node
 from optimizers.errors import CheckpointError, DeliveryError, TopologyError, UnknownNameError
 from optimizers.fixed import Fixed
 from optimizers.optimizer import Optimizer
@@ -25,6 +26,7 @@ from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Settings, Work
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.pinning import Pins, executor_hosts
 from optimizers.spark.replay import admit, recorded
 from optimizers.spark.session import local_session
 from optimizers.spark.shipping import ship
@@ -34,6 +36,8 @@ from optimizers.topology import Topology
 Sources = Mapping[str, DataFrame] | DataFrame
 
 _ATTEMPTS = 3
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +53,10 @@ class SparkEngine:
             or a URI such as ``"hdfs://..."``. State and log of one job are kept there; a job that
             was stopped goes on where it was.
         spark: the session; by default the active one, or a new one on this machine.
-        cluster: the machines that instances are placed on. By default a node for each instance of
-            the most parallel operator; on one machine they are only thought of.
+        cluster: the machines that instances are placed on. Nodes called as hosts that executors
+            run on are those hosts, and instances are held there; others are only thought of. By
+            default the hosts, or where there is but one, a node for each instance of the most
+            parallel operator.
         every: after how many micro-batches the optimizer is asked.
         settings: how tasks go about their work.
     """
@@ -160,10 +166,12 @@ class Run:
         self._topology = topology
         self._each_batch = each_batch
         self._checkpoint = Checkpoint.create_or_open(Location(engine.checkpoint), topology)
-        widest = max(operator.parallelism for operator in topology.operators)
+        hosts = executor_hosts(session)
+        cluster = engine.cluster or _cluster_of(hosts, topology)
+        self._pins = _pins(session, hosts, cluster)
         self._coordinator = Coordinator(
             topology,
-            engine.cluster or Cluster.uniform(widest),
+            cluster,
             optimizer,
             self._checkpoint,
             every=engine.every,
@@ -259,10 +267,12 @@ class Run:
     def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[TaskReport]:
         """Run all tasks of a batch as one Spark job, and return what they report."""
         shared = self._share(assignment.work)
-        for stage, tasks in list(enumerate(assignment.work.layout.stages))[1:]:
-            parcels = parcels.repartition(len(tasks), "task").mapInArrow(
-                StageTask(shared, assignment.ticket, stage), COLUMNS
-            )
+        layout = assignment.work.layout
+        for stage, tasks in list(enumerate(layout.stages))[1:]:
+            arriving = parcels.repartition(len(tasks), "task")
+            if self._pins is not None:
+                arriving = self._pins.held(arriving, [layout.node_of(task) for task in tasks])
+            parcels = arriving.mapInArrow(StageTask(shared, assignment.ticket, stage), COLUMNS)
         with told_as_ours():
             arrived = from_batches(parcels.toArrow().to_batches())
         return [TaskReport.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
@@ -304,6 +314,30 @@ class StreamingRun:
     def stop(self) -> None:
         """Stop the job after the batch at hand; what is committed stays."""
         self.query.stop()
+
+
+def _cluster_of(hosts: Mapping[str, Sequence[str]], topology: Topology) -> Cluster:
+    """Return the hosts as a cluster, or one that is only thought of where there is but one."""
+    if len(hosts) > 1:
+        return Cluster(tuple(Node(host, float(len(names))) for host, names in hosts.items()))
+    return Cluster.uniform(max(operator.parallelism for operator in topology.operators))
+
+
+def _pins(
+    session: SparkSession, hosts: dict[str, tuple[str, ...]], cluster: Cluster
+) -> Pins | None:
+    """Return what holds instances on their nodes, where there is a choice of hosts."""
+    if len(hosts) < 2:
+        return None
+    if not any(node.name in hosts for node in cluster.nodes):
+        _LOG.warning(
+            "no node of %s is called as one of the hosts %s, so instances run anywhere; give the "
+            "nodes the names of hosts, or leave the cluster out",
+            [node.name for node in cluster.nodes],
+            list(hosts),
+        )
+        return None
+    return Pins(session, hosts)
 
 
 def _by_source(topology: Topology, sources: Sources) -> dict[str, DataFrame]:

@@ -18,6 +18,9 @@ from optimizers.spark.slots import slots
 COLUMNS = "task int, edge int, target int, sender int, number int, rows bigint, body binary"
 """The schema of parcels, as Spark writes it."""
 
+ANCHOR = -2
+"""The edge of the rows of an anchor, which only say where a task should run; see `pinning`."""
+
 SOURCE = "source"
 """The column that tells sources apart where several came as one."""
 
@@ -83,7 +86,7 @@ class StageTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the task emits and passes on as parcels."""
         work = self.shared.get()
-        parcels = run_task(work, self.ticket, self.stage, _partition(), batches)
+        parcels = run_task(work, self.ticket, self.stage, _partition(), _arrived(batches))
         yield from _addressed(parcels, work, self.stage + 1)
 
 
@@ -103,6 +106,16 @@ def _apart(batches: Iterable[pa.RecordBatch], sources: int) -> list[list[pa.Reco
                 structs = mine.column(rows_of(source))
                 rows.append(pa.RecordBatch.from_struct_array(structs))
     return found
+
+
+def _arrived(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Leave out the rows of anchors."""
+    for batch in batches:
+        edges = batch.column("edge").to_numpy()
+        if ANCHOR in edges:
+            yield batch.filter(pa.array(edges != ANCHOR))
+        else:
+            yield batch
 
 
 def _partition() -> int:
