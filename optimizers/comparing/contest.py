@@ -1,7 +1,6 @@
 """The work of a comparison: every variant runs each batch, and its results are checked."""
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from optimizers.comparing.comparison import Comparison
 from optimizers.comparing.differences import output_difference, state_difference
 from optimizers.comparing.door import Step
 from optimizers.comparing.facts import BatchFacts, DecisionFacts, Difference, Outcome
+from optimizers.comparing.measuring import batch_facts
 from optimizers.comparing.recording import Recording, recordings
 from optimizers.comparing.results import outputs_of, results_of
 from optimizers.comparing.sequential import Reference
@@ -27,12 +27,10 @@ from optimizers.plan import Plan
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Layout
-from optimizers.runtime.summary import BatchSummary
 from optimizers.spark.engine import SparkEngine
 from optimizers.spark.session import local_session
 from optimizers.topology import Topology
 from sketches.checks import whole
-from sketches.values import FrozenMap
 
 _EVERY = 3  # batches between decisions, unless an engine says otherwise
 _SHOWN = 200  # characters of a strategy's description
@@ -166,57 +164,6 @@ class Lane:
         except Exception as error:
             error.add_note(f"in variant {self.name!r}, {when}")
             raise
-
-
-def batch_facts(summary: BatchSummary, layout: Layout, tuples: int, *, changed: bool) -> BatchFacts:
-    """Return what a comparison keeps of a batch.
-
-    Args:
-        summary: of the batch.
-        layout: the job as it was laid out.
-        tuples: how many came in.
-        changed: whether another plan came into force with it.
-    """
-    job = layout.topology
-    hops = [
-        flow
-        for (source, target), flow in summary.edges.items()
-        if job.operator(target).keyed and source not in job.sources
-    ]
-    return BatchFacts(
-        batch=summary.batch,
-        tuples=tuples,
-        seconds=summary.seconds,
-        makespan=makespan(summary, layout),
-        moved=summary.taken_over,
-        changed=changed,
-        hops=sum(flow.tuples for flow in hops),
-        local=sum(flow.local for flow in hops),
-        bytes=sum(flow.bytes for flow in summary.edges.values()),
-        # Tuples of one edge are taken to be equally large, whether they stay or not.
-        remote_bytes=sum(
-            flow.bytes * (1 - flow.local / flow.tuples)
-            for flow in summary.edges.values()
-            if flow.tuples
-        ),
-        loads=FrozenMap({op.name: summary.loads(op.name) for op in job.operators if op.keyed}),
-    )
-
-
-def makespan(summary: BatchSummary, layout: Layout) -> float:
-    """Return the CPU seconds of the busiest instance of each stage, added up.
-
-    That is how long a batch would take if each instance had a core of its own and the network
-    were free. An operator without a stage of its own works where those do that feed it.
-    """
-    job, stages = layout.topology, layout.stage_of
-    busy: dict[int, dict[tuple[str, int], float]] = defaultdict(lambda: defaultdict(float))
-    for instance in summary.instances:
-        name = instance.operator
-        while name in layout.attached:
-            name = job.inputs(name)[0].source
-        busy[stages[name]][name, instance.number] += instance.seconds + instance.shipping
-    return sum(max(tasks.values()) for tasks in busy.values())
 
 
 def _ignored(_: Step) -> None:

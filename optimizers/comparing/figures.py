@@ -19,9 +19,9 @@ class Measure(NamedTuple):
     """A figure of one variant.
 
     Attributes:
-        value: the figure; of several batches their median.
+        value: the figure; where it is one of each batch, their median.
         low: a quarter of the batches is below.
-        high: a quarter of the batches is above.
+        high: a quarter of the batches is above. Shown is half of the way from low to high.
     """
 
     value: float
@@ -70,13 +70,14 @@ class Figure:
     def _shown(self, measure: Measure) -> str:
         if measure.low == measure.high:
             return self.show(measure.value)
-        return f"{self.show(measure.value)} ({self.show(measure.low)}-{self.show(measure.high)})"
+        spread = (measure.high - measure.low) / 2 / measure.value
+        return f"{self.show(measure.value)} ±{spread:.0%}"
 
 
 def section(title: str, variants: Sequence[Outcome], span: Sequence[int]) -> Section:
     """Return the figures of some batches."""
     each = [batches_of(outcome, span) for outcome in variants]
-    figures = [*_FIGURES, *(_imbalance(name) for name in each[0][0].loads)]
+    figures = [*_figures(variants[0].name), *map(_imbalance, each[0][0].loads)]
     return Section(title, tuple(figure.line(each) for figure in figures))
 
 
@@ -91,7 +92,7 @@ def overall(variants: Sequence[Outcome]) -> Section:
     planning = [f"{sum(d.seconds for d in v.decisions):.2f}" for v in variants]
     lines.append(_unmarked("planning, CPU seconds", planning))
     equal = ["equal" if v.difference is None else "DIFFERENT" for v in variants]
-    lines.append(_unmarked("results beside the reference", equal))
+    lines.append(_unmarked("results, beside sequential", equal))
     return Section("all batches", tuple(lines))
 
 
@@ -145,9 +146,7 @@ def _imbalance(operator: str) -> Figure:
         total = sum(map(sum, loads))
         return _exactly(sum(max(load) * len(load) for load in loads) / total if total else None)
 
-    return Figure(
-        f"load of the busiest {operator}, times the mean", of, "{:.2f}".format, more=False
-    )
+    return Figure(f"busiest {operator}, times the mean", of, "{:.2f}".format, more=False)
 
 
 def _unmarked(label: str, cells: Sequence[str]) -> Line:
@@ -162,7 +161,7 @@ def _seconds(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _figures() -> Iterator[Figure]:
+def _figures(first: str) -> Iterator[Figure]:
     yield Figure(
         "tuples a second",
         _per_batch(lambda facts: facts.tuples / facts.seconds),
@@ -170,12 +169,12 @@ def _figures() -> Iterator[Figure]:
         more=True,
     )
     yield Figure("seconds a batch", _per_batch(lambda facts: facts.seconds), _seconds, more=False)
-    yield Figure("times as fast as the first", speed_beside, "{:.2f}".format, more=True)
+    yield Figure(f"speed beside {first}", speed_beside, "{:.2f}".format, more=True)
     yield Figure(
         "makespan of a batch, CPU s", _per_batch(lambda facts: facts.makespan), _seconds, more=False
     )
     yield Figure(
-        "tuples that stay on their node",
+        "tuples that stay on a node",
         lambda batches, _: _exactly(local_share(batches)),
         "{:.1%}".format,
         more=True,
@@ -186,6 +185,3 @@ def _figures() -> Iterator[Figure]:
         size_text,
         more=False,
     )
-
-
-_FIGURES = tuple(_figures())

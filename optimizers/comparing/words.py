@@ -11,7 +11,7 @@ from optimizers.comparing.figures import (
     speed_beside,
 )
 
-_NOTABLE = 0.02  # of all tuples; less is within what a stream's chance brings about
+_NOTABLE = 0.02  # of all tuples, or bytes; less is within what a stream's chance brings about
 
 
 def summary(variants: Sequence[Outcome], span: Sequence[int], *, imagined: bool) -> str:
@@ -57,7 +57,7 @@ def _about_locality(variants: Sequence[Outcome], span: Sequence[int]) -> Iterato
         f"{first} {known[first]:.0%};"
     )
     here, there = remote_bytes(each[best]), remote_bytes(each[first])
-    less = f"{1 - here / there:.0%} fewer" if there else "no fewer"
+    less = f"{1 - here / there:.0%} fewer" if here < (1 - _NOTABLE) * there else "no fewer"
     yield f"that is {less} bytes between nodes, {_speed(speed_beside(each[best], each[first]))}."
 
 

@@ -1,0 +1,138 @@
+"""`penstock state`: what a checkpoint holds, and the state of an operator as a table."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from optimizers.comparing.figures import size_text
+from optimizers.errors import CheckpointError, InvalidValueError
+from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.files import Location
+from optimizers.runtime.inspection import InstanceState
+from sketches.checks import whole
+
+_WIDEST = 40  # characters of a cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be seen of a checkpoint, or done with it.
+
+    Attributes:
+        folder: where it is: a path, or a URI.
+        operator: the operator whose state is to be read; None for an overview.
+        rows: how many of its rows to show.
+        compact: whether to write the state of each instance anew, in one file.
+        csv: where to write the operator's state as CSV; None for nowhere.
+        parquet: where to write it as Parquet; None for nowhere.
+    """
+
+    folder: str
+    operator: str | None = None
+    rows: int = 10
+    compact: bool = False
+    csv: Path | None = None
+    parquet: Path | None = None
+
+
+def lines(request: Request) -> Iterator[str]:
+    """Do what is asked, and yield the lines to print."""
+    whole("rows", request.rows, at_least=0)
+    if request.operator is None and (request.csv or request.parquet):
+        raise InvalidValueError("one operator is written to a file; name it after the folder")
+    checkpoint = Checkpoint.open(Location(request.folder))
+    if request.compact:
+        checkpoint.compact()
+        removed = checkpoint.clean()
+        yield f"compacted; {removed} files that nobody needs any more were removed"
+    if request.operator is None:
+        yield from _overview(checkpoint)
+        return
+    table = checkpoint.read(request.operator)
+    if request.csv is not None:
+        _write_csv(table, request.csv)
+        yield f"{len(table):,} rows written to {request.csv}"
+    if request.parquet is not None:
+        _write(request.parquet, lambda path: pq.write_table(table, path))
+        yield f"{len(table):,} rows written to {request.parquet}"
+    if request.csv is None and request.parquet is None:
+        yield from _rows(table, request.rows)
+
+
+def _overview(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what each operator keeps, and how evenly it is spread."""
+    found = checkpoint.describe()
+    if found.commit is None:
+        yield f"{checkpoint.location}: no batch is done yet"
+        return
+    first, last = found.batches[0], found.batches[-1]
+    kept = f"batch {last}" if first == last else f"batches {first} to {last}"
+    yield f"{checkpoint.location}: {kept}, the last with {found.commit.tuples:,} tuples"
+    yield ""
+    by_operator: dict[str, list[InstanceState]] = {}
+    for instance in found.instances:
+        by_operator.setdefault(instance.operator, []).append(instance)
+    head = ("operator", "key", "instances", "rows", "size", "files", "largest")
+    rows = [head]
+    for name, instances in by_operator.items():
+        key = checkpoint.identity.operators[name].key or ()
+        sizes = [instance.bytes for instance in instances]
+        mean = sum(sizes) / len(sizes)
+        rows.append(
+            (
+                name,
+                ", ".join(key),
+                str(len(instances)),
+                f"{sum(instance.rows for instance in instances):,}",
+                size_text(sum(sizes)),
+                str(sum(instance.files for instance in instances)),
+                f"{max(sizes) / mean:.2f} x mean" if mean else "-",
+            )
+        )
+    yield from _aligned(rows)
+    if any(instance.files > 1 for instance in found.instances):
+        yield ""
+        yield "A key that changed after a file was written has a row in the next one as well."
+        yield "--compact writes all of an instance into one file."
+
+
+def _rows(table: pa.Table, count: int) -> Iterator[str]:
+    """Yield the first rows of a table, and how many there are."""
+    shown = table.slice(0, count)
+    cells = [[_cell(value) for value in column.to_pylist()] for column in shown.columns]
+    yield from _aligned([tuple(table.column_names), *zip(*cells, strict=True)])
+    yield ""
+    yield f"{len(shown):,} of {len(table):,} rows"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+
+
+def _cell(value: object) -> str:
+    """Return a value as one line that is safe to print: a key may hold escapes of a terminal."""
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    for field in table.schema:
+        if field.type.num_fields:
+            raise InvalidValueError(
+                f"column {field.name!r} holds {field.type}, which CSV cannot; use --parquet"
+            )
+    _write(path, lambda target: pyarrow.csv.write_csv(table, target))
+
+
+def _write(path: Path, write: Callable[[Path], None]) -> None:
+    try:
+        write(path)
+    except OSError as error:
+        raise CheckpointError(f"cannot write {path}: {error}; give another file") from error

@@ -1,0 +1,59 @@
+"""What a comparison keeps of a batch: figures, from what the engine tells of it."""
+
+from collections import defaultdict
+
+from optimizers.comparing.facts import BatchFacts
+from optimizers.runtime.layout import Layout
+from optimizers.runtime.summary import BatchSummary
+from sketches.values import FrozenMap
+
+
+def batch_facts(summary: BatchSummary, layout: Layout, tuples: int, *, changed: bool) -> BatchFacts:
+    """Return what a comparison keeps of a batch.
+
+    Args:
+        summary: of the batch.
+        layout: the job as it was laid out.
+        tuples: how many came in.
+        changed: whether another plan came into force with it.
+    """
+    job = layout.topology
+    hops = [
+        flow
+        for (source, target), flow in summary.edges.items()
+        if job.operator(target).keyed and source not in job.sources
+    ]
+    return BatchFacts(
+        batch=summary.batch,
+        tuples=tuples,
+        seconds=summary.seconds,
+        makespan=makespan(summary, layout),
+        moved=summary.taken_over,
+        changed=changed,
+        hops=sum(flow.tuples for flow in hops),
+        local=sum(flow.local for flow in hops),
+        bytes=sum(flow.bytes for flow in summary.edges.values()),
+        # Tuples of one edge are taken to be equally large, whether they stay or not.
+        remote_bytes=sum(
+            flow.bytes * (1 - flow.local / flow.tuples)
+            for flow in summary.edges.values()
+            if flow.tuples
+        ),
+        loads=FrozenMap({op.name: summary.loads(op.name) for op in job.operators if op.keyed}),
+    )
+
+
+def makespan(summary: BatchSummary, layout: Layout) -> float:
+    """Return the CPU seconds of the busiest instance of each stage, added up.
+
+    That is how long a batch would take if each instance had a core of its own and the network
+    were free. An operator without a stage of its own works where those do that feed it.
+    """
+    job, stages = layout.topology, layout.stage_of
+    busy: dict[int, dict[tuple[str, int], float]] = defaultdict(lambda: defaultdict(float))
+    for instance in summary.instances:
+        name = instance.operator
+        while name in layout.attached:
+            name = job.inputs(name)[0].source
+        busy[stages[name]][name, instance.number] += instance.seconds + instance.shipping
+    return sum(max(tasks.values()) for tasks in busy.values())

@@ -1,0 +1,240 @@
+"""What a comparison makes of its facts: figures, marks, sentences, and a document."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimizers.comparing import BatchFacts, Comparison, DecisionFacts, Difference, Outcome
+from optimizers.comparing.figures import Figure, Measure, size_text
+from optimizers.errors import CorruptDataError, InvalidValueError, UnknownNameError
+
+
+def facts(batch, *, seconds=1.0, local=0.0, remote=100.0, changed=False, loads=(1, 1)):
+    return BatchFacts(
+        batch=batch,
+        tuples=1000,
+        seconds=seconds,
+        makespan=seconds / 2,
+        moved=7 if changed else 0,
+        changed=changed,
+        hops=1000.0,
+        local=1000.0 * local,
+        bytes=200.0,
+        remote_bytes=remote,
+        loads={"count": tuple(loads)},
+    )
+
+
+def outcome(name, batches, **fields):
+    return Outcome(name, f"{name}()", tuple(batches), **fields)
+
+
+def comparison(*variants, warm_up=1, imagined=True):
+    return Comparison("test", "in x1", "nowhere", 2, imagined, warm_up, variants)
+
+
+HASH = outcome("hash", [facts(b, local=0.5) for b in range(6)])
+OURS = outcome(
+    "ours", [facts(b, local=0.9, remote=20.0, seconds=0.5, changed=b in {2, 4}) for b in range(6)]
+)
+
+
+def cells(text, label):
+    """Return what stands behind a label, in each section."""
+    lines = [line for line in text.splitlines() if line.strip().startswith(label)]
+    return [line.replace(label, "").split() for line in lines]
+
+
+def test_the_best_of_each_line_is_marked():
+    text = comparison(HASH, OURS).table()
+
+    assert [["1,000", "2,000*"]] * 2 == cells(text, "tuples a second")
+    assert [["1", "0.5*"]] * 2 == cells(text, "seconds a batch")
+    assert [["1.00", "2.00*"]] * 2 == cells(text, "speed beside hash")
+    assert [["50.0%", "90.0%*"]] * 2 == cells(text, "tuples that stay on a node")
+    assert [["100", "B", "20", "B*"]] * 2 == cells(text, "bytes between nodes, a batch")
+    assert [["0", "2"]] == cells(text, "plans changed")
+    assert [["0", "14"]] == cells(text, "keys moved")
+
+
+def test_where_all_are_alike_none_is_marked():
+    text = comparison(HASH, outcome("again", HASH.batches)).table()
+
+    assert "*" not in text
+
+
+def test_what_may_be_chance_is_marked_beside_the_best():
+    values = {1.0: Measure(1.0, 0.9, 1.3), 1.2: Measure(1.2, 1.2, 1.2), 1.4: Measure(1.4, 1.4, 1.4)}
+    figure = Figure("t", lambda batches, _: values[batches[0]], "{:.1f}".format, more=False)
+
+    assert (True, True, False) == figure.line([[1.0], [1.2], [1.4]]).best
+    assert ("1.0 ±20%", "1.2", "1.4") == figure.line([[1.0], [1.2], [1.4]]).cells
+
+
+def test_the_warm_up_is_left_out_of_the_figures():
+    slow = outcome("hash", [facts(0, seconds=100.0), *(facts(b) for b in range(1, 4))])
+    with_it = outcome("hash", slow.batches[:2])
+
+    assert [["1,000"]] == cells(comparison(slow).table(), "tuples a second")
+    assert [["505", "±49%"]] == cells(comparison(with_it, warm_up=0).table(), "tuples a second")
+
+
+def test_batches_count_as_settled_once_every_plan_has_changed():
+    late = outcome("late", [facts(b, changed=b == 3) for b in range(6)])
+
+    assert range(1, 6) == comparison(HASH, OURS).measured
+    assert range(3, 6) == comparison(HASH, OURS).settled
+    assert range(4, 6) == comparison(HASH, OURS, late).settled
+    assert not comparison(HASH).settled
+    assert not comparison(outcome("last", [facts(b, changed=b == 5) for b in range(6)])).settled
+    assert "batches 3 to 5, after plans have changed" in comparison(HASH, OURS).table()
+    assert "after plans" not in comparison(HASH).table()
+
+
+def test_imbalance_is_weighed_by_load():
+    uneven = [facts(0), facts(1, loads=(30, 10)), facts(2, loads=(100, 100))]
+
+    (found,) = cells(comparison(outcome("x", uneven)).table(), "busiest count, times the mean")
+
+    assert [f"{(30 * 2 + 100 * 2) / 240:.2f}"] == found
+
+
+def test_without_keyed_hops_there_is_no_locality():
+    alone = [BatchFacts(**{**vars(facts(b)), "hops": 0.0, "local": 0.0}) for b in range(3)]
+    found = comparison(outcome("hash", alone), outcome("other", alone))
+
+    assert [["-", "-"]] == cells(found.table(), "tuples that stay on a node")
+    assert "keeps" not in found.summary()
+
+
+def test_the_summary_says_who_keeps_tuples_local_and_what_that_saves():
+    said = comparison(HASH, OURS).summary()
+
+    assert "ours keeps 90% of the tuples between keyed operators on their node, hash 50%" in said
+    assert "80% fewer bytes between nodes, at 2.00 times the speed" in said
+    assert "All results equal those of a sequential run." in said
+    assert "All nodes are one machine here" in said
+    assert "one machine" not in comparison(HASH, OURS, imagined=False).summary()
+
+
+def test_the_summary_does_not_boast_of_bytes_that_are_not_saved():
+    also = outcome("ours", [facts(b, local=0.9, remote=99.0) for b in range(6)])
+
+    assert "that is no fewer bytes between nodes" in comparison(HASH, also).summary()
+
+
+def test_the_summary_admits_that_nothing_was_gained():
+    also = outcome("ours", [facts(b, local=0.51) for b in range(6)])
+
+    assert "None of the others keeps notably more" in comparison(HASH, also).summary()
+
+
+def test_a_speed_that_may_be_chance_is_not_called_a_difference():
+    seconds = [1.0, 0.7, 1.3, 0.9, 1.1, 1.0]
+    noisy = outcome("ours", [facts(b, local=0.9, seconds=s) for b, s in enumerate(seconds)])
+
+    assert "at about the same speed" in comparison(HASH, noisy).summary()
+
+
+def test_wrong_results_cannot_be_overlooked():
+    difference = Difference("state of operator 'count'", "k=1", "count", "2", "3")
+    wrong = outcome("ours", OURS.batches, difference=difference)
+    found = comparison(HASH, wrong)
+
+    assert not found.correct
+    assert comparison(HASH, OURS).correct
+    assert [["equal", "DIFFERENT"]] == cells(found.table(), "results, beside sequential")
+    assert "THE RESULTS OF ours ARE WRONG: state of operator 'count': k=1" in found.summary()
+    assert "All results equal" not in found.summary()
+
+
+def test_refused_plans_and_planning_time_are_counted():
+    said = (
+        DecisionFacts(2, applied=False, refused="no node", seconds=0.25, text="x"),
+        DecisionFacts(5, applied=True, refused="", seconds=0.5, text="x"),
+    )
+    text = comparison(outcome("ours", OURS.batches, decisions=said)).table()
+
+    assert [["1"]] == cells(text, "plans refused")
+    assert [["0.75"]] == cells(text, "planning, CPU seconds")
+
+
+NUMBERS = st.floats(0, 1e12)
+BATCHES = st.builds(
+    BatchFacts,
+    batch=st.just(0),
+    tuples=st.integers(0, 1 << 40),
+    seconds=st.floats(0.001, 1e6),
+    makespan=NUMBERS,
+    moved=st.integers(0, 1 << 40),
+    changed=st.booleans(),
+    hops=NUMBERS,
+    local=NUMBERS,
+    bytes=NUMBERS,
+    remote_bytes=NUMBERS,
+    loads=st.dictionaries(st.text(), st.lists(st.integers(0, 9)).map(tuple)),
+)
+OUTCOMES = st.builds(
+    Outcome,
+    name=st.text(),
+    strategy=st.text(),
+    batches=st.lists(BATCHES, min_size=1, max_size=1).map(tuple),
+    decisions=st.lists(
+        st.builds(DecisionFacts, st.integers(-1), st.booleans(), st.text(), NUMBERS, st.text()),
+        max_size=2,
+    ).map(tuple),
+    difference=st.none() | st.builds(Difference, *[st.text()] * 5, st.integers(1)),
+)
+
+
+@given(
+    variants=st.lists(OUTCOMES, min_size=1, max_size=2),
+    title=st.text(),
+    nodes=st.integers(1),
+    imagined=st.booleans(),
+)
+def test_a_comparison_is_the_same_after_json(variants, title, nodes, imagined):
+    written = Comparison(title, "job", "here", nodes, imagined, 0, variants)
+
+    assert written == Comparison.from_json(written.to_json())
+
+
+def test_a_document_with_a_field_too_many_is_refused():
+    text = comparison(HASH).to_json().replace('"title"', '"titel"')
+
+    with pytest.raises(CorruptDataError, match="'title' is missing"):
+        Comparison.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        ((), "nothing says nothing"),
+        ((HASH, outcome("short", OURS.batches[:3])), "did not run the same batches"),
+        (
+            (outcome("one", HASH.batches[:1]),),
+            re.escape("1 batches are not more than the warm_up=1"),
+        ),
+    ],
+)
+def test_a_comparison_without_figures_is_refused(variants, message):
+    with pytest.raises(InvalidValueError, match=message):
+        comparison(*variants)
+
+
+def test_variants_are_found_by_name():
+    found = comparison(HASH, OURS)
+
+    assert found["ours"] is OURS
+    with pytest.raises(UnknownNameError, match="unknown variant 'theirs'; known: 'hash', 'ours'"):
+        found["theirs"]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_567, "1.23 MB"), (5e9, "5 GB")],
+)
+def test_sizes_are_written_for_people(size, text):
+    assert text == size_text(size)
