@@ -136,10 +136,9 @@ def _loads(graph: KeyGraph, name: str, keys: KeyColumn) -> Numbers:
     if name in graph.names:
         operator = graph.names.index(name)
         column, span = graph.columns[operator], graph.span(operator)
-        if len(column) and column.kind == keys.kind:
-            places = np.searchsorted(column.codes, keys.codes).clip(0, len(column) - 1)
-            known = column.codes[places] == keys.codes
-            loads[known] = graph.loads[span][places[known]]
+        places = np.searchsorted(column.codes, keys.codes).clip(0, len(column) - 1)
+        known = column.codes[places] == keys.codes
+        loads[known] = graph.loads[span][places[known]]
     return loads
 
 
