@@ -8,9 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from grouping.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
-from optimizers.errors import CheckpointError, PlanError, UnknownNameError
+from optimizers.errors import CheckpointError, PlanError, StateError, UnknownNameError
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -19,8 +21,8 @@ from optimizers.runtime.epoch import Epoch
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.owners import Handover, handover
 from optimizers.runtime.records import Commit
-from optimizers.runtime.reports import TaskReport, check_delivery
-from optimizers.runtime.state_file import StateFile
+from optimizers.runtime.reports import Columns, TaskReport, check_delivery, columns_of
+from optimizers.runtime.state_file import StateFile, read_state
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_work
 from optimizers.statistics import Statistics
@@ -86,6 +88,7 @@ class Coordinator:
         self._epochs = 0
         self.decisions: list[Decision] = []
         self.batches: list[BatchSummary] = []
+        self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
         self._plan, self._planned = Plan(), 0
         self._in_force: int | None = None  # the batch whose plan this coordinator put in force
@@ -140,6 +143,7 @@ class Coordinator:
 
         Raises:
             DeliveryError: not all that was sent has arrived; nothing is committed.
+            StateError: instances would keep keys or values of different types.
             CheckpointError: it cannot be written, or somebody else has committed this batch.
         """
         batch = assignment.ticket.batch
@@ -148,7 +152,10 @@ class Coordinator:
                 f"batch {batch} was to be committed, but {self.next_batch} is next; "
                 "commit each batch once, in order"
             )
-        check_delivery(reports, self._topology)
+        # What comes of reports must not depend on the order in which they happened to arrive.
+        reports = sorted(reports, key=lambda report: (report.operator, report.sender))
+        check_delivery(reports, self._layout)
+        columns = self._columns_after(reports)
         record = Commit(
             batch=batch,
             plan=assignment.planned,
@@ -157,14 +164,14 @@ class Coordinator:
             tuples=sum(report.tuples for report in reports if not self._inputs(report.operator)),
         )
         self._checkpoint.commit(record)
-        self._committed = record
-        if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
-            self._checkpoint.clean(self._keep)
+        self._committed, self._columns = record, columns
         summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
         self.batches.append(summary)
         self._epoch.add(reports, seconds)
         if self._epoch.batches >= self._every:
             self._end_epoch(batch)
+        if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
+            self._checkpoint.clean(self._keep)
         return summary
 
     @property
@@ -178,15 +185,35 @@ class Coordinator:
         """Return the plan that comes into force with a batch, written down; None if none does."""
         if not self._resumed:
             # Whoever worked on this batch before, and crashed, may have acted on a plan.
-            self._resumed = True
             saved = self._checkpoint.plan_of(batch)
+            self._resumed = True
             if saved is not None and saved.batch == batch:
                 return saved.plan
         if batch > 0 and not self._decided:
             return None
-        plan = self._plan.amended(self._decided)
+        plan = self._completed(self._plan.amended(self._decided))
         self._checkpoint.save_plan(batch, plan)
         return plan
+
+    def _completed(self, plan: Plan) -> Plan:
+        """Return a plan with all that says where keys are, for state lies as it says.
+
+        Somebody may take the job up again who declares it with other numbers of instances, or
+        other groupings. They then go by the plan, and not look for keys where they never were.
+        """
+        job = self._topology.under(plan)
+        keyed = [operator for operator in job.operators if operator.keyed]
+        routing = {
+            operator.name: job.grouping(*job.inputs(operator.name)[0].name)
+            for operator in keyed
+            if not operator.partial
+        }
+        parallelism = {operator.name: operator.parallelism for operator in keyed}
+        return replace(
+            plan,
+            parallelism={**parallelism, **plan.parallelism},
+            routing={**routing, **plan.routing},
+        )
 
     def _known_plan(self, batch: int) -> Plan:
         saved = self._checkpoint.plan_of(batch)
@@ -232,6 +259,33 @@ class Coordinator:
                     for number in range(operator.parallelism)
                 )
         return found
+
+    def _columns_after(self, reports: Sequence[TaskReport]) -> dict[str, Columns]:
+        """Return the columns of all state after a batch, which all instances have alike.
+
+        A type that changes shows where a key has state already; this is for where none has.
+        """
+        found = dict(self._columns)
+        for report in reports:
+            if report.columns is None:
+                continue
+            if report.operator not in found:
+                files = [file for kept in self._state.get(report.operator, ()) for file in kept]
+                smallest = min(files, key=lambda file: file.rows, default=None)
+                known = report.columns if smallest is None else self._columns_in(smallest)
+                found[report.operator] = known
+            if found[report.operator] != report.columns:
+                raise StateError(
+                    f"instance {report.instance} of operator {report.operator!r} would keep "
+                    f"{_shown(report.columns)}, where so far was kept "
+                    f"{_shown(found[report.operator])}; cast the tuples to the types they had "
+                    "before; the batch is not committed"
+                )
+        return found
+
+    def _columns_in(self, file: StateFile) -> Columns:
+        nothing = np.empty(0, dtype=np.uint64)
+        return columns_of(read_state(self._checkpoint.location, file, places=nothing))
 
     def _end_epoch(self, batch: int) -> None:
         sizes = {
@@ -279,6 +333,10 @@ class Coordinator:
                 if known is not None and len(known):
                     sketch.update(Pairs(known.left, known.right), known.counts)
             self._history[hop] = KeyPairs.of(sketch).faded(self._optimizer.memory)
+
+
+def _shown(columns: Columns) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns)
 
 
 def _locality(batches: Sequence[BatchSummary], edges: Sequence[EdgeName]) -> float:

@@ -22,7 +22,7 @@ from optimizers.runtime.changes import (
 )
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.layout import Instance
-from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.reports import TaskReport, columns_of
 from optimizers.runtime.state_file import (
     Attempt,
     Kind,
@@ -204,4 +204,5 @@ class KeyedInstance:
         )
         self.report.state = (file,) if whole else (*files, file)
         self.report.state_rows = len(state)
+        self.report.columns = columns_of(state)
         resident.keep(self.work.location, self.instance, self.report.state, state)

@@ -3,19 +3,28 @@
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from optimizers.errors import DeliveryError
+from optimizers.runtime.layout import Layout
 from optimizers.runtime.parcels import REPORT, Parcel
 from optimizers.runtime.state_file import StateFile
-from optimizers.topology import Topology
+from optimizers.runtime.state_table import GONE
 
 _LENGTH = struct.Struct("<I")
 _MODULUS = 1 << 62
+
+Columns = tuple[tuple[str, str], ...]
+"""The columns of a table, each with its type."""
+
+
+def columns_of(rows: pa.Table) -> Columns:
+    """Return the columns of state; what only marks changes is none."""
+    return tuple((field.name, str(field.type)) for field in rows.schema if field.name != GONE)
 
 
 @dataclass(slots=True)
@@ -64,6 +73,7 @@ class TaskReport:
         sent: what was sent, by edge and target.
         state: the files of its state afterwards; None if they are as they were.
         state_rows: how many keys it holds.
+        columns: the columns of its state with their types, if it has written any.
         taken_over: how many keys it received from other instances.
         hottest: how many tuples its most frequent key had.
         output: what it wrote for the outside.
@@ -81,6 +91,7 @@ class TaskReport:
     sent: dict[tuple[int, int], Flow] = field(default_factory=lambda: defaultdict(Flow))
     state: tuple[StateFile, ...] | None = None
     state_rows: int = 0
+    columns: Columns | None = None
     taken_over: int = 0
     hottest: int = 0
     output: tuple[OutputFile, ...] = ()
@@ -118,6 +129,8 @@ class TaskReport:
         facts["sent"] = {(edge, target): Flow(**flow) for edge, target, flow in facts["sent"]}
         if facts["state"] is not None:
             facts["state"] = tuple(StateFile.from_value(file) for file in facts["state"])
+        if facts["columns"] is not None:
+            facts["columns"] = tuple(map(tuple, facts["columns"]))
         facts["output"] = tuple(OutputFile(**file) for file in facts["output"])
         tables = ([_read(data)] for data in others)
         facts["observed"] = dict(zip(facts["observed"], tables, strict=True))
@@ -127,8 +140,11 @@ class TaskReport:
 _NOT_PLAIN = ("received", "sent", "state", "output", "observed")
 
 
-def check_delivery(reports: Iterable[TaskReport], topology: Topology) -> None:
+def check_delivery(reports: Sequence[TaskReport], layout: Layout) -> None:
     """Refuse a batch in which not every parcel that was sent was received, once and whole.
+
+    Nor one that not every instance reports of, once: what an instance has done that neither sent
+    nor received anything, such as to take keys over, would be forgotten or be counted twice.
 
     A lost machine can make Spark run a task again after some of its parcels were read already.
     Where its tuples then come in another order, say from a source that has none, parcels of the
@@ -137,6 +153,7 @@ def check_delivery(reports: Iterable[TaskReport], topology: Topology) -> None:
     Raises:
         DeliveryError: what was received is not what was sent.
     """
+    _check_complete(reports, layout)
     sent: dict[tuple[int, int], Flow] = defaultdict(Flow)
     received: dict[tuple[int, int], Flow] = defaultdict(Flow)
     for report in reports:
@@ -148,9 +165,30 @@ def check_delivery(reports: Iterable[TaskReport], topology: Topology) -> None:
         if sent[ends] != received[ends]:
             there, here = sent[ends], received[ends]
             raise DeliveryError(
-                f"edge {topology.edges[ends[0]]}: of {there.rows} tuples in {there.parcels} "
+                f"edge {layout.topology.edges[ends[0]]}: of {there.rows} tuples in {there.parcels} "
                 f"parcels sent to instance {ends[1]}, {here.rows} in {here.parcels} arrived, or "
                 "others than were sent; the batch is not committed and has to run again"
+            )
+
+
+def _check_complete(reports: Sequence[TaskReport], layout: Layout) -> None:
+    """Refuse reports of which one is missing or comes twice."""
+    senders: dict[str, list[int]] = {name: [] for name in layout.topology.order}
+    for report in reports:
+        senders[report.operator].append(report.sender)
+    for name, found in senders.items():
+        found.sort()
+        if layout.stage_of[name]:
+            wanted = list(range(layout.topology.operator(name).parallelism))
+        elif name in layout.attached:
+            wanted = senders[layout.topology.inputs(name)[0].source]
+        else:
+            # How many partitions a source has is not known; they are numbered in one go.
+            wanted = list(range(found[0], found[-1] + 1)) if found else []
+        if found != wanted:
+            raise DeliveryError(
+                f"tasks {found} of operator {name!r} reported, and {wanted} had to, each once; "
+                "the batch is not committed and has to run again"
             )
 
 
