@@ -20,6 +20,7 @@ from optimizers.plan import Plan
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Assignment, Coordinator
 from optimizers.runtime.files import Location
+from optimizers.runtime.layout import Layout
 from optimizers.runtime.parcels import REPORT, from_batches
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.results import results_of
@@ -199,6 +200,11 @@ class Run:
     def plan(self) -> Plan:
         """The plan in force."""
         return self._coordinator.plan
+
+    @property
+    def layout(self) -> Layout:
+        """The job as the plan in force lays it out."""
+        return self._coordinator.layout
 
     def state(self, operator: str) -> pa.Table:
         """Return the state of a keyed operator as the last batch left it: keys and results."""

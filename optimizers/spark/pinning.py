@@ -10,10 +10,10 @@ choose.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from optimizers.spark.slots import slots
-from optimizers.spark.tasks import ANCHOR, COLUMNS
+from optimizers.spark.tasks import ANCHOR
 
 
 def executor_hosts(session: SparkSession) -> dict[str, tuple[str, ...]]:
@@ -67,30 +67,27 @@ class Pins:
     def _made(self, nodes: tuple[str, ...]) -> DataFrame:
         """Cache a row for each task on the executors of its host."""
         context: Any = self._session.sparkContext
-        jvm, scala = context._jvm, context._jsc.sc()  # noqa: SLF001
+        jvm, gateway = context._jvm, context._gateway  # noqa: SLF001
         rows = []
-        for task, node in enumerate(nodes):
-            values = context._gateway.new_array(jvm.java.lang.Object, 7)  # noqa: SLF001
-            slot = int(slots(len(nodes))[task])
-            for place, value in enumerate((slot, ANCHOR, 0, 0, 0)):
-                values[place] = jvm.java.lang.Integer(value)
-            values[5] = jvm.java.lang.Long(0)
-            values[6] = bytearray()
-            row = jvm.org.apache.spark.sql.RowFactory.create(values)
+        for slot, node in zip(slots(len(nodes)).tolist(), nodes, strict=True):
+            values = gateway.new_array(jvm.java.lang.Object, 1)
+            values[0] = slot
             wishes = [f"executor_{node}_{name}" for name in self._hosts.get(node, ())]
+            row = jvm.org.apache.spark.sql.RowFactory.create(values)
             rows.append(jvm.scala.Tuple2(row, jvm.PythonUtils.toSeq(wishes)))
-        tag = jvm.scala.reflect.ClassTag.apply(
-            jvm.java.lang.Class.forName("org.apache.spark.sql.Row")
+        kind = jvm.java.lang.Class.forName("org.apache.spark.sql.Row")
+        tag = jvm.scala.reflect.ClassTag.apply(kind)
+        spread = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(rows), tag)  # noqa: SLF001
+        session: Any = self._session
+        schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("task int")
+        java_frame = session._jsparkSession.createDataFrame(spread.toJavaRDD(), schema)  # noqa: SLF001
+        frame = DataFrame(java_frame, session).select(
+            functions.col("task"),
+            functions.lit(ANCHOR).alias("edge"),
+            *(functions.lit(0).alias(name) for name in ("target", "sender", "number")),
+            functions.lit(0).cast("bigint").alias("rows"),
+            functions.lit(None).cast("binary").alias("body"),
         )
-        spread = scala.makeRDD(jvm.PythonUtils.toSeq(rows), tag)
-        java_session: Any = self._session._jsparkSession  # noqa: SLF001
-        schema = _java_schema(self._session)
-        frame = DataFrame(java_session.createDataFrame(spread.toJavaRDD(), schema), self._session)
         anchor = frame.repartition(len(nodes), "task").persist()
         anchor.count()
         return anchor
-
-
-def _java_schema(session: SparkSession) -> Any:
-    java: Any = session._jvm  # noqa: SLF001
-    return java.org.apache.spark.sql.types.StructType.fromDDL(COLUMNS)

@@ -1,0 +1,130 @@
+"""A real Spark cluster on one machine: a master and workers, each on an address of its own.
+
+The addresses 127.0.0.2, 127.0.0.3 and so on all lead back to this machine, and no rights are needed
+to use them. To Spark they are different hosts, so it tells local from remote bytes, and prefers
+hosts, as on a real cluster.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
+
+_PATIENCE = 90.0
+
+
+@contextmanager
+def standalone(
+    workers: int = 3, *, folder: Path, cores: int = 1, memory: str = "1g"
+) -> Iterator[str]:
+    """Start a master and workers, and yield the master's URL.
+
+    Args:
+        workers: how many, on 127.0.0.2 and so on.
+        folder: for logs and for what workers write.
+        cores: of each worker.
+        memory: of each worker.
+    """
+    port = _free_port()
+    url = f"spark://127.0.0.1:{port}"
+    processes = []
+    try:
+        master = ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+        processes.append(_started(master, "127.0.0.1", folder))
+        _await(port)
+        for number in range(workers):
+            host = f"127.0.0.{number + 2}"
+            work = folder / host
+            work.mkdir(parents=True, exist_ok=True)
+            settings = ("--cores", str(cores), "--memory", memory, "--work-dir", str(work))
+            worker = ("worker.Worker", "--host", host, "--webui-port", "0", *settings, url)
+            processes.append(_started(worker, host, folder))
+        yield url
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def session_on(url: str, workers: int, **settings: str) -> Iterator[SparkSession]:
+    """Yield a session on a cluster, once all of its workers are there.
+
+    Args:
+        url: of the master.
+        workers: how many executors to wait for.
+        settings: more settings of Spark, with underscores for dots.
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(url).appName("penstock")
+    for name, value in {**_SETTINGS, **settings}.items():
+        builder = builder.config(name.replace("_", "."), value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        store = session.sparkContext._jsc.sc().statusStore()  # noqa: SLF001
+        while store.executorList(True).size() < workers + 1:  # noqa: FBT003  # and the driver
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"only {store.executorList(True).size() - 1} executors came")  # noqa: FBT003
+            time.sleep(0.2)
+        yield session
+    finally:
+        session.stop()
+
+
+_SETTINGS = {
+    "spark_ui_enabled": "false",
+    "spark_ui_showConsoleProgress": "false",
+    "spark_sql_adaptive_enabled": "false",
+    "spark_driver_host": "127.0.0.1",
+    "spark_driver_bindAddress": "127.0.0.1",
+    "spark_python_unix_domain_socket_enabled": "true",
+    "spark_executor_memory": "768m",
+    "spark_locality_wait": "10s",  # a machine as busy as this one is no reason to go elsewhere
+}
+
+
+def _started(command: Sequence[str], host: str, folder: Path) -> "subprocess.Popen[bytes]":
+    home = Path(_find_spark_home())
+    name, *arguments = command
+    environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+    environment["SPARK_HOME"] = str(home)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}-{host}.log").open("wb") as log:
+        return subprocess.Popen(
+            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _await(port: int) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
