@@ -368,6 +368,7 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
 
     assert {"w2": 20, "w3": 30} == before == state_of(filled)
     assert compacted == filled.last_commit() == Checkpoint.open(here).last_commit()
+    assert compacted == filled.commit_of(1)
     assert (1, 1, 0, ("output/x",), 9, {"s": 1}) == (
         compacted.batch,
         compacted.revision,
@@ -382,6 +383,7 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
     assert (0, 1) == filled.batches()
     filled.clean(keep=1)
     assert before == state_of(filled)
+    assert ["commits/0000000001-1.json"] == list(here.list("commits"))
     assert {file.path for _, _, files in compacted.instances() for file in files} == set(
         here.list("state")
     )

@@ -179,6 +179,15 @@ def test_parallelism_is_no_part_of_an_identity(topology, data):
     assert Identity.of(topology) == Identity.of(topology.under(Plan(parallelism=numbers)))
 
 
+@given(topologies(), st.randoms())
+def test_the_order_in_which_a_job_is_written_is_no_part_of_an_identity(topology, random):
+    operators, edges = list(topology.operators), list(topology.edges)
+    random.shuffle(operators)
+    random.shuffle(edges)
+
+    assert Identity.of(topology) == Identity.of(Topology(operators, edges))
+
+
 @dataclass(frozen=True)
 class Tally:
     column: str

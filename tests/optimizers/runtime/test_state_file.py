@@ -123,13 +123,15 @@ def test_files_add_up_to_the_state_or_to_the_wanted_part(folders, state, changes
     }
 
 
-def test_what_was_read_in_part_outlives_its_file(here):
+def test_what_was_read_outlives_its_file(here):
     file = write_state(here, attempt(), table({1: [1], 2: [2]}), kind=Kind.BASE)
 
-    rows = read_state(here, file, places=np.array([2], np.uint64))
-    Path(here.path_of(file.path)).write_bytes(bytes(file.bytes))  # the same bytes on the disk
+    rows = read_state(here, file)
+    part = read_state(here, file, places=np.array([2], np.uint64))
+    Path(here.path_of(file.path)).write_bytes(bytes(file.bytes))  # where the file was, no other
 
-    assert {2: [2]} == content(rows)
+    assert {1: [1], 2: [2]} == content(rows)
+    assert {2: [2]} == content(part)
 
 
 def test_a_slice_of_a_table_is_written_alone(here):
@@ -221,6 +223,11 @@ def test_rows_that_are_none_of_state_are_not_written(here):
     with pytest.raises(StateError, match="a base has no column 'gone'"):
         write_state(here, attempt(), SMALL, kind=Kind.BASE)
     assert {} == here.list("")
+
+
+def test_a_folder_is_named_so_that_every_file_system_takes_it():
+    assert "state/count_1-b.c" == folder_of("count_1-b.c")
+    assert "state/gr%C3%B6%C3%9Fe%3Aa%40b" == folder_of("größe:a@b")
 
 
 @pytest.mark.parametrize("name", ["größe", "a:b@c.d", "A", "x" * 40])
