@@ -1,0 +1,392 @@
+"""Kills drivers, workers and executors of streaming jobs, and looks at what they leave behind.
+
+The long run, for a free hour; it prints each kill and a summary, and fails if a single number is
+not as it should be::
+
+    python tests/killing.py --kills 100
+
+After every kill, before anything is started again, the checkpoint is opened and the state of its
+last commit is held to a sequential reference, key by key, and so is all that was handed out. Then
+the driver is started again; see `victim` for the jobs. Kills are aimed: at any time, at the start,
+just after a plan was saved, a file of state written, or a batch committed.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import victim
+from victim import DONE, Reference, Task
+
+from optimizers.runtime.checkpoint import MARK, Checkpoint
+from optimizers.runtime.files import Location
+from optimizers.runtime.results import results_of
+
+PATIENCE = 300.0  # seconds; this machine may be busy with other things
+KILLS_PER_JOB = 8
+
+AIMS = {"plans": (0.0, 1.0), "any": (0, 5), "state": (0, 0.3), "start": (1, 9), "commits": (0, 0.1)}
+"""What kills are aimed at, in turn: how many seconds later they come at least, and at most."""
+
+FOLDERS = ("plans", "state", "commits")
+"""Aims that are met when a file appears in such a folder of the checkpoint."""
+
+WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
+
+PAUSES = {WORKER: (1.0, 4.0), EXECUTOR: (6.0, 15.0)}
+"""Seconds between two of their kills."""
+
+
+# Processes.
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """Return parent and command line of each process."""
+    command = (shutil.which("ps") or "ps", "-A", "-ww", "-o", "pid=,ppid=,args=")
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = {}
+    for line in listed.stdout.splitlines():
+        pid, parent, *words = line.split(maxsplit=2)
+        found[int(pid)] = int(parent), words[0] if words else ""
+    return found
+
+
+def tree_of(root: int) -> dict[int, tuple[int, str]]:
+    """Return a process with all that it has started, and they have, as `processes` does."""
+    there = processes()
+    found = {root: there[root]} if root in there else {}
+    before = -1
+    while before < len(found):
+        before = len(found)
+        found |= {pid: facts for pid, facts in there.items() if facts[0] in found}
+    return found
+
+
+def kill_tree(root: int) -> int:
+    """End a process and all that it has started at one moment, as if a machine went down."""
+    stopped: set[int] = set()
+    while fresh := tree_of(root).keys() - stopped:  # what is stopped starts nothing more
+        for pid in sorted(fresh):
+            _signal(pid, signal.SIGSTOP)
+        stopped |= fresh
+    for pid in stopped:
+        _signal(pid, signal.SIGKILL)
+    return len(stopped)
+
+
+def _signal(pid: int, what: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, what)
+
+
+class Life:
+    """One driver, from its start to its end.
+
+    Args:
+        task: what it does.
+        number: how often it was started before.
+    """
+
+    def __init__(self, task: Task, number: int) -> None:
+        self.task = replace(task, seed=1_000 * task.seed + number)
+        self.log = Path(task.folder) / f"log-{number}"
+        self._lines_before = len(_lines(task))
+        self._known: dict[str, set[str]] = {name: self._names(name) for name in FOLDERS}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                (sys.executable, victim.__file__, str(victim.written(self.task))),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.process.poll() is not None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the job was started."""
+        return any(line.endswith(" runs") for line in _lines(self.task)[self._lines_before :])
+
+    def await_end(self) -> int:
+        """Return how it ended, once it has."""
+        self.await_that(lambda: self.over)
+        return self.process.wait()
+
+    def await_new(self, folder: str) -> None:
+        """Wait until there are new files in a folder of the checkpoint."""
+        self.await_that(lambda: self._names(folder) - self._known[folder])
+        self._known[folder] = self._names(folder)
+
+    def await_that(self, happens: Callable[[], object]) -> None:
+        """Wait until something is so, or the driver has ended."""
+        until = time.monotonic() + PATIENCE
+        while not (happens() or self.over):
+            if time.monotonic() > until:
+                self.kill()
+                raise AssertionError(f"nothing happens for {PATIENCE:.0f} s; see {self.log}")
+            time.sleep(0.004)
+
+    def kill(self) -> None:
+        """End the driver and all that it has started."""
+        kill_tree(self.process.pid)
+        self.process.wait()
+
+    def kill_one(self, kind: str, drawn: random.Random) -> bool:
+        """End one of the workers or executors; return whether there was one to end.
+
+        A daemon that starts workers is ended only while it has some: no task ever begins if it is
+        ended as soon as it starts.
+        """
+        tree = tree_of(self.process.pid)
+        found = [pid for pid, (_, args) in tree.items() if kind in args]
+        if kind == WORKER:
+            workers = [pid for pid in found if tree[pid][0] in found]
+            found = workers + [tree[pid][0] for pid in workers[:1]]
+        if found:
+            _signal(drawn.choice(sorted(found)), signal.SIGKILL)
+        return bool(found)
+
+    def _names(self, folder: str) -> set[str]:
+        files = Location(self.task.checkpoint).list(folder)
+        return {name for name in files if not name.rpartition("/")[2].startswith(".")}
+
+
+def _lines(task: Task) -> list[str]:
+    return task.journal.read_text().splitlines() if task.journal.exists() else []
+
+
+# What is left behind.
+
+
+def done(task: Task) -> int:
+    """Return how many batches are committed."""
+    if not Path(task.checkpoint, MARK).exists():
+        return 0
+    last = Checkpoint.open(Location(task.checkpoint)).last_commit()
+    return 0 if last is None else last.batch + 1
+
+
+def check(task: Task) -> int:
+    """Hold state and all that was handed out to the reference; return how many batches are done.
+
+    Raises:
+        AssertionError: something is not as one process without a failure would have it.
+        PenstockError: the checkpoint cannot be read.
+    """
+    batches = done(task)
+    reference = Reference.of(task, batches)
+    if batches:
+        job, checkpoint = victim.topology(task), Checkpoint.open(Location(task.checkpoint))
+        for operator, states in reference.states.items():
+            rows = results_of(job, operator, checkpoint.read(operator))
+            keys, values = (column.to_pylist() for column in rows.columns)
+            assert len(keys) == len(set(keys)), f"{operator} holds a key twice"
+            assert states[-1] == dict(zip(keys, values, strict=True)), f"{operator} at {batches}"
+    handed = sorted(task.handed.glob("*.json"))
+    assert [f"{batch:05}" for batch in range(len(handed))] == [path.stem for path in handed]
+    assert batches - 1 <= len(handed) <= batches, f"{len(handed)} of {batches} handed out"
+    for path, expected in zip(handed, reference.handed, strict=False):
+        assert expected == json.loads(path.read_text()), f"handed out as {path.stem}"
+    assert [] == list(task.handed.glob("*.again")), "handed out again, and not the same"
+    return batches
+
+
+def place_of(task: Task, life: Life) -> str:
+    """Tell from what is left behind in what a driver was interrupted."""
+    if not life.runs:
+        return "while starting"
+    kept = Path(task.checkpoint)
+    batch = done(task)
+    offsets, commits = (_numbers(kept / "spark" / name) for name in ("offsets", "commits"))
+    if (kept / "plans" / f"{batch:010}.json").exists():
+        return "in a batch under a new plan"
+    if batch in offsets:
+        return "in a batch"
+    if batch and batch - 1 not in commits:
+        return "after a commit, before Spark's"
+    return "between batches"
+
+
+def _numbers(folder: Path) -> set[int]:
+    return {int(path.name) for path in folder.glob("*") if path.name.isdigit()}
+
+
+# Killing.
+
+
+@dataclass
+class Tally:
+    """What was killed, and where that fell."""
+
+    drivers: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+    batches: int = 0
+    plans: int = 0
+    again: int = 0
+    jobs: int = 0
+
+    def __str__(self) -> str:
+        places = [f"    {count:5} {place}" for place, count in self.drivers.most_common()]
+        others = [f"{count:5} processes {kind} killed" for kind, count in self.others.items()]
+        return "\n".join(
+            [
+                f"{self.drivers.total():5} drivers killed, each with all its processes:",
+                *places,
+                *others,
+                f"{self.batches:5} batches in {self.jobs} jobs",
+                f"{self.plans:5} of them the first under a new plan, {self.again} handed out again",
+                "state of every key and all that was handed out: always as one process has it",
+            ]
+        )
+
+
+def run(
+    task: Task,
+    kills: int,
+    tally: Tally,
+    *,
+    also: str | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run a job to its end, killing its driver so many times, and hold all to the reference.
+
+    Args:
+        task: the job.
+        kills: how often.
+        tally: where to count.
+        also: what else is killed all the time: WORKER or EXECUTOR.
+        tell: is told of each kill.
+    """
+    drawn = random.Random(task.seed)  # noqa: S311
+    if task.source == "files":
+        victim.write_files(task)
+    for number in range(kills):
+        life = Life(task, number)
+        aim = tuple(AIMS)[(task.seed + number) % len(AIMS)]
+        with _harassed(life, also, drawn.random(), tally):
+            _await(life, aim, drawn)
+            if life.over:
+                assert life.await_end() == DONE, f"it ended by itself; see {life.log}"
+                break
+            life.kill()
+        batches = check(task)
+        place = place_of(task, life)
+        tally.drivers[place] += 1
+        tell(f"aimed at {aim:6}: killed {place}; {batches} batches done")
+    life = Life(task, kills)
+    with _harassed(life, also, drawn.random(), tally):
+        ended = life.await_end()
+    assert ended == DONE, f"it ended with {ended}; see {life.log}"
+    batches = check(task)
+    assert batches >= task.batches, f"{batches} batches done of {task.batches}"
+    _count(task, tally, batches)
+
+
+def _await(life: Life, aim: str, drawn: random.Random) -> None:
+    """Wait until the moment of a kill."""
+    earliest, latest = AIMS[aim]
+    if aim != "start":
+        life.await_that(lambda: life.runs)
+    if aim in FOLDERS:
+        for _ in range(drawn.randint(1, 4)):
+            life.await_new(aim)
+    moment = time.monotonic() + drawn.uniform(earliest, latest)
+    life.await_that(lambda: time.monotonic() > moment)
+
+
+@contextmanager
+def _harassed(life: Life, also: str | None, seed: float, tally: Tally) -> Iterator[None]:
+    """Kill workers or executors of a driver now and then, and the driver at the end."""
+    enough = threading.Event()
+    drawn = random.Random(seed)  # noqa: S311
+
+    def harass() -> None:
+        while also is not None and not enough.wait(drawn.uniform(*PAUSES[also])):
+            tally.others[also] += life.runs and life.kill_one(also, drawn)
+
+    thread = threading.Thread(target=harass, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        thread.join()
+        if not life.over:
+            life.kill()
+
+
+def _count(task: Task, tally: Tally, batches: int) -> None:
+    text = "\n".join(_lines(task))
+    under = dict(re.findall(r" batch (\d+) under (\d+)$", text, re.MULTILINE))
+    tally.jobs += 1
+    tally.batches += batches
+    tally.plans += sum(batch == plan for batch, plan in under.items())
+    tally.again += len(re.findall(r" again \d+$", text, re.MULTILINE))
+
+
+# The long run.
+
+
+def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str | None]]:
+    """Yield jobs of all kinds with how often to kill each, and what else to kill."""
+    kinds = itertools.cycle(
+        (
+            Task(folder="", job="chain", source="rate"),
+            Task(folder="", job="fork", source="files"),
+            Task(folder="", job="fork", source="rate", master="local[2,4]", flaky=True),
+            Task(folder="", job="chain", source="files"),
+            Task(folder="", job="fork", source="rate", master="local-cluster[2,1,1024]"),
+        )
+    )
+    for number, kind in enumerate(kinds):
+        if not kills:
+            return
+        mine = min(kills, KILLS_PER_JOB)
+        kills -= mine
+        home = folder / str(number)
+        home.mkdir(parents=True)
+        task = replace(kind, folder=str(home), seed=seed + number, batches=3 * mine)
+        also = {"local[2,4]": WORKER, "local-cluster[2,1,1024]": EXECUTOR}.get(kind.master)
+        yield task, mine, also
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Kill streaming jobs, and check what is left.")
+    parser.add_argument("--kills", type=int, default=100, help="of drivers (100)")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (0)")
+    chosen = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="killing-"))
+    tally = Tally()
+    started = time.monotonic()
+    for task, kills, also in jobs(folder, chosen.kills, chosen.seed):
+        _say(f"{task.job} from {task.source} on {task.master}, in {task.folder}")
+        run(task, kills, tally, also=also, tell=lambda line: _say(f"  {line}"))
+        shutil.rmtree(task.folder)  # what failed stays, to be looked into
+    shutil.rmtree(folder)
+    _say(f"{tally}\n{(time.monotonic() - started) / 60:5.0f} minutes")
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  # what the command is for
+
+
+if __name__ == "__main__":
+    sys.exit(main())
