@@ -85,13 +85,17 @@ class SparkEngine:
             batches: for each batch the rows of each source, by its name; where there is one
                 source, its rows alone. One batch needs no list around it.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
-            each_batch: is called with what left the job in a batch, and its number.
+            each_batch: is called with what left the job in a batch, and its number. A job that
+                goes on begins with the last batch that is done, for who knows whether it came
+                to that.
         """
         run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), each_batch)
         listed = [batches] if isinstance(batches, DataFrame | Mapping) else batches
         for number, sources in enumerate(listed):
             if number >= run.next_batch:
                 run.execute(sources)
+            elif number == run.next_batch - 1:
+                run.hand_out(number)
         return run
 
     def start(  # noqa: PLR0913
@@ -228,7 +232,7 @@ class Run:
                 for source, frame in frames.items()
             ],
         )
-        self._hand_out(assignment.ticket.batch)
+        self.hand_out(assignment.ticket.batch)
 
     def execute_stream(self, batch: DataFrame, number: int) -> None:
         """Run a batch of a query: what `DataStreamWriter.foreachBatch` is given.
@@ -244,7 +248,16 @@ class Run:
                 )
             task = self._source_task(assignment, self._topology.sources)
             self._execute(assignment, [batch.mapInArrow(task, COLUMNS)])
-        self._hand_out(number)
+        self.hand_out(number)
+
+    def hand_out(self, number: int) -> None:
+        """Hand out what left the job in a batch, if it is the last that is done; perhaps again."""
+        commit = self._coordinator.committed
+        if self._each_batch is None or commit is None or commit.batch != number:
+            return
+        paths = [self._checkpoint.location.path_of(path) for path in commit.outputs]
+        if paths:
+            self._each_batch(self._session.read.parquet(*paths), number)
 
     def _assign(self) -> Assignment:
         """Return what is to be done next, having told recorded sources what to let in from now."""
@@ -292,14 +305,6 @@ class Run:
             self._shared = work, SharedWork(secrets.token_hex(8), pickled)
         return self._shared[1]
 
-    def _hand_out(self, number: int) -> None:
-        commit = self._coordinator.committed
-        if self._each_batch is None or commit is None or commit.batch != number:
-            return
-        paths = [self._checkpoint.location.path_of(path) for path in commit.outputs]
-        if paths:
-            self._each_batch(self._session.read.parquet(*paths), number)
-
 
 class StreamingRun:
     """A job on streams that goes on in the background.
@@ -314,8 +319,14 @@ class StreamingRun:
         self.query = query
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the job has ended, or so long; return whether it has."""
-        return bool(self.query.awaitTermination(seconds))
+        """Wait until the job has ended, or so long; return whether it has.
+
+        Raises:
+            PenstockError: the job was ended by an error of ours.
+            StreamingQueryException: it was ended by another.
+        """
+        with told_as_ours():
+            return bool(self.query.awaitTermination(seconds))
 
     def stop(self) -> None:
         """Stop the job after the batch at hand; what is committed stays."""
