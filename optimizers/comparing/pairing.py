@@ -13,6 +13,8 @@ from optimizers.folds.keys import SOLID, codes_of
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_ROUGH = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
@@ -114,22 +116,32 @@ def _numbers(column: pa.ChunkedArray) -> Rows:
 
 def _order(table: pa.Table, exact: Sequence[str]) -> Rows:
     """Return an order of rows that is the same if values change by rounding only."""
-    ranks = [_ranks(table.column(name)) for name in table.column_names if name not in exact]
-    if not ranks:
+    others = [table.column(name) for name in table.column_names if name not in exact]
+    if not others:
         return np.arange(len(table))
+    # First roughly, for an error in one column must not keep the next from telling rows apart;
+    # then exactly, for those that are roughly alike.
+    ranks = [_ranks(column, rough=rough) for rough in (True, False) for column in others]
     order: Rows = np.lexsort(ranks[::-1])
     return order
 
 
-def _ranks(column: pa.ChunkedArray) -> NDArray[Any]:
+def _ranks(column: pa.ChunkedArray, *, rough: bool) -> NDArray[Any]:
     if pa.types.is_floating(column.type):
-        values: Floats = np.nan_to_num(
-            whole_array(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
-        )
-        return values
-    texts = [repr(_rounded(value)) for value in column.to_pylist()]
+        array = whole_array(column).cast(pa.float64())
+        values: Floats = np.nan_to_num(array.to_numpy(zero_copy_only=False))
+        return _roughly(values) if rough else values
+    texts = [repr(_rounded(value) if rough else value) for value in column.to_pylist()]
     ranks: Rows = np.unique(np.array(texts, object), return_inverse=True)[1]
     return ranks
+
+
+def _roughly(values: Floats) -> Floats:
+    """Return floats with a few of their leading bits."""
+    mantissas, exponents = np.frexp(values)
+    with np.errstate(over="ignore"):  # the largest are rounded to infinity, all of them
+        rough: Floats = np.ldexp(np.round(mantissas * _ROUGH) / _ROUGH, exponents)
+    return rough
 
 
 def _rounded(value: Any) -> Any:

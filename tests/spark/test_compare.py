@@ -199,7 +199,7 @@ def test_the_command_compares_and_writes_what_it_found(spark, tmp_path, capsys):
 
 def test_the_command_says_nothing_but_what_it_has_to_say():
     command = [sys.executable, "-c", "from optimizers.cli import main; raise SystemExit(main())"]
-    options = ["compare", "--with", "hash", "--batches", "3", "--scale", "0.01", "--cores", "1"]
+    options = ["compare", "--with", "hash", "--batches", "3", "--scale", "0.01"]
 
     ran = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
 

@@ -202,6 +202,49 @@ def test_rows_of_lists_with_floats_are_compared_as_well():
     assert output_difference("top", 0, right, wrong).rows == 1
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_rounding_in_one_column_does_not_mix_up_rows(together):
+    right = [(1.0, 9.0), (1.0, 2.0), (1.0000001, 2.0)]
+    near = [(1.0, 9.0), (1.0000001, 2.0), (1.0 + 1e-12, 2.0)]
+    tables = [
+        pa.table({"xy": pa.array(map(list, rows), pa.list_(pa.float64()))})
+        if together
+        else pa.table([*map(pa.array, zip(*rows, strict=True))], ["x", "y"])
+        for rows in (right, near)
+    ]
+
+    assert output_difference("f", 0, *tables) is None
+
+
+def test_the_order_of_columns_does_not_matter():
+    rows = emitted([("a", 1, 0.5), ("b", 2, 0.5)])
+
+    assert output_difference("f", 0, rows, rows.select(["weight", "n", "tag"])) is None
+
+
+def test_the_first_row_of_the_reference_that_differs_is_named():
+    right = pa.table({"k": [3, 1, 2], "n": [0, 0, 0], "m": [0, 0, 0]})
+    wrong = pa.table({"k": [1, 2, 3], "n": [0, 1, 1], "m": [1, 0, 0]})
+
+    found = state_difference("count", ["k"], right, wrong)
+
+    assert ("k=3", "n", "0", "1", 3) == (
+        found.row,
+        found.column,
+        found.expected,
+        found.found,
+        found.rows,
+    )
+
+
+def test_the_largest_and_oddest_floats_are_told_apart_as_well():
+    odd = [math.inf, -math.inf, math.nan, 1.7976931348623157e308, 5e-324, -0.0, None]
+    rows = pa.table({"x": pa.array(odd, pa.float64())})
+
+    assert output_difference("f", 0, rows, rows[::-1]) is None
+    assert output_difference("f", 0, rows[:6], rows[1:]).rows > 0
+
+
 def test_nulls_among_emitted_rows_are_values_like_others():
     right = pa.table({"x": pa.array([None, 1, None])})
 
