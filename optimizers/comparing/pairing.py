@@ -121,7 +121,8 @@ def _order(table: pa.Table, exact: Sequence[str]) -> Rows:
         return np.arange(len(table))
     # First roughly, for an error in one column must not keep the next from telling rows apart;
     # then exactly, for those that are roughly alike.
-    ranks = [_ranks(column, rough=rough) for rough in (True, False) for column in others]
+    ranks = [np.asarray(column.is_valid()) for column in others]
+    ranks += [_ranks(column, rough=rough) for rough in (True, False) for column in others]
     order: Rows = np.lexsort(ranks[::-1])
     return order
 
@@ -129,7 +130,7 @@ def _order(table: pa.Table, exact: Sequence[str]) -> Rows:
 def _ranks(column: pa.ChunkedArray, *, rough: bool) -> NDArray[Any]:
     if pa.types.is_floating(column.type):
         array = whole_array(column).cast(pa.float64())
-        values: Floats = np.nan_to_num(array.to_numpy(zero_copy_only=False))
+        values: Floats = array.to_numpy(zero_copy_only=False)
         return _roughly(values) if rough else values
     texts = [repr(_rounded(value) if rough else value) for value in column.to_pylist()]
     ranks: Rows = np.unique(np.array(texts, object), return_inverse=True)[1]

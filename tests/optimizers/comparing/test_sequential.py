@@ -88,12 +88,21 @@ def test_it_takes_a_job_whose_edges_are_made_for_several_instances(tmp_path):
     }
 
 
+def test_it_has_one_instance_of_each_operator(tmp_path):
+    reference = Reference(CHAIN, str(tmp_path))
+
+    reference.execute(posts([(place, "a") for place in range(50)]))
+
+    kept = Checkpoint.open(Location(str(tmp_path))).describe().instances
+    assert {("by_place", 0), ("by_tag", 0)} == {(state.operator, state.instance) for state in kept}
+
+
 def test_parts_of_one_key_are_put_together(tmp_path):
     job = Topology.source("in", parallelism=2).then(
         "sum",
         key="k",
         parallelism=3,
-        grouping=PartialKey(),
+        grouping=PartialKey(choices=3),
         partial=True,
         apply=Sum("x", emit=Emit.NOTHING),
     )
