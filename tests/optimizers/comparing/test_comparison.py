@@ -89,6 +89,9 @@ def test_batches_count_as_settled_once_every_plan_has_changed():
     assert range(4, 6) == comparison(HASH, OURS, late).settled
     assert not comparison(HASH).settled
     assert not comparison(outcome("last", [facts(b, changed=b == 5) for b in range(6)])).settled
+    early = comparison(outcome("x", [facts(b, changed=b == 1) for b in range(6)]), warm_up=4)
+    assert range(4, 6) == early.settled == early.measured
+    assert "after plans" not in early.table()
     assert "batches 3 to 5, after plans have changed" in comparison(HASH, OURS).table()
     assert "after plans" not in comparison(HASH).table()
 
