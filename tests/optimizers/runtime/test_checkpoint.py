@@ -152,6 +152,16 @@ def test_a_plan_may_be_saved_twice_but_not_changed(checkpoint, here):
     assert SavedPlan(4, PLAN) == checkpoint.plan_of(4)
 
 
+def test_of_two_drivers_that_look_before_either_saves_a_plan_one_saves_it(checkpoint, monkeypatch):
+    checkpoint.save_plan(4, PLAN)
+    with monkeypatch.context() as early:
+        early.setattr(Checkpoint, "plan_of", lambda self, batch: None)
+
+        with pytest.raises(CheckpointError, match="is already there"):
+            checkpoint.save_plan(4, Plan())
+    assert SavedPlan(4, PLAN) == checkpoint.plan_of(4)
+
+
 def test_a_plan_for_a_batch_that_is_done_is_refused_but_the_one_it_had(checkpoint):
     checkpoint.save_plan(0, PLAN)
     checkpoint.commit(Commit(0, plan=0))
