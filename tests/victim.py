@@ -64,6 +64,7 @@ class Task:
         flaky: whether tasks fail at their first attempt, some early and some late.
         slow: seconds that some tasks take longer at their first attempt.
         settings: settings of Spark.
+        kept: where the checkpoint is, if not in the folder.
     """
 
     folder: str
@@ -76,10 +77,11 @@ class Task:
     flaky: bool = False
     slow: float = 0.0
     settings: dict[str, str] = field(default_factory=dict)
+    kept: str | None = None
 
     @property
     def checkpoint(self) -> str:
-        return f"{self.folder}/checkpoint"
+        return self.kept or f"{self.folder}/checkpoint"
 
     @property
     def handed(self) -> Path:
@@ -267,19 +269,18 @@ def _rows(table: pa.Table) -> Iterator[tuple[int, int, int]]:
 
 def main() -> int:
     task = Task(**json.loads(Path(sys.argv[1]).read_text()))
-    task.handed.mkdir(exist_ok=True)
     note(task, "up")
     engine = SparkEngine(
         checkpoint=task.checkpoint, spark=_session(task), cluster=Cluster.uniform(2), every=1
     )
     spark = engine.spark
-    stream = _rate(spark, task) if task.source == "rate" else _files(spark, task)
+    stream = _rate(spark, task) if task.source == "rate" else files(spark, task)
     try:
         started = engine.start(
             topology(task),
             stream,
             Restless(task.seed),
-            each_batch=lambda rows, number: _keep(task, rows, number),
+            each_batch=lambda rows, number: keep(task, rows, number),
             trigger={"availableNow": True} if task.source == "files" else None,
         )
         note(task, "runs")
@@ -304,8 +305,9 @@ def note(task: Task, text: str) -> None:
 
 
 def _session(task: Task) -> SparkSession:
-    settings = {"spark.sql.shuffle.partitions": "2", **task.settings}
-    if not task.master.startswith("local-cluster"):
+    kept = {"spark.sql.shuffle.partitions": "2", "spark.local.dir": f"{task.folder}/local"}
+    settings = {**kept, **task.settings}
+    if task.master.startswith("local["):
         cores = task.master.removeprefix("local[").removesuffix("]")
         return local_session(cores, memory="1g", quick_start=True, settings=settings)
     builder = SparkSession.builder.master(task.master).appName("victim")
@@ -334,12 +336,12 @@ def _rate(spark: SparkSession, task: Task) -> DataFrame:
     )
 
 
-def _files(spark: SparkSession, task: Task) -> DataFrame:
+def files(spark: SparkSession, task: Task) -> DataFrame:
     folder = f"{task.folder}/source"
     return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(folder)
 
 
-def _keep(task: Task, rows: DataFrame, batch: int) -> None:
+def keep(task: Task, rows: DataFrame, batch: int) -> None:
     """Keep what was handed out; if a batch comes again, it must be the same."""
     found = sorted([row["place"], row["count"]] for row in rows.toArrow().to_pylist())
     path = task.handed / f"{batch:05}.json"
@@ -348,6 +350,7 @@ def _keep(task: Task, rows: DataFrame, batch: int) -> None:
             path.with_suffix(".again").write_text(json.dumps(found))
         note(task, f"again {batch}")
         return
+    task.handed.mkdir(exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(found))
     temporary.replace(path)

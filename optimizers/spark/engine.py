@@ -274,8 +274,8 @@ class Run:
     def _execute(self, assignment: Assignment, parcels: Sequence[DataFrame]) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             started = time.perf_counter()
-            reports = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
             try:
+                reports = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
                 self._coordinator.commit(assignment, reports, time.perf_counter() - started)
             except DeliveryError:
                 if attempt == _ATTEMPTS:
