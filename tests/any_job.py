@@ -174,14 +174,16 @@ def _named(shape, names):
 
 
 @st.composite
-def jobs(draw, most=6, *, partial=True):
+def jobs(draw, most=6, *, least=1, partial=True):
     """A directed acyclic graph of operators that can run on tuples of `rows_of`."""
     operators, edges, steps, columns = [], [], {}, {}
-    for number in range(draw(st.integers(1, most))):
+    for number in range(draw(st.integers(least, most))):
         name = draw(st.sampled_from(("op", "größe", "a:b@"))) + str(number)
         kinds = ["stateless", "attached", "keyed", "keyed", "keyed", "source"]
         kinds += ["partial"] if partial else []
         feeding = [n for n, step in steps.items() if step.emit != "nothing"]
+        if number + 1 == least:  # where several are wanted, some are to be connected
+            kinds.remove("source")
         kind = draw(st.sampled_from(kinds)) if feeding else "source"
         if kind != "source":
             chosen = draw(st.lists(st.sampled_from(feeding), min_size=1, max_size=3, unique=True))
@@ -311,13 +313,17 @@ class Reference:
         ]
 
 
+SIZES = st.sampled_from((0, 1, 2, 7, 40, 90))
+CUTS = st.lists(st.floats(0, 1), max_size=5)
+
+
 @st.composite
-def streams(draw, drawn, batches):
+def streams(draw, drawn, batches, sizes=SIZES):
     """So many batches of tuples for the sources of a job."""
     return [
         {
             source: cut(
-                rows_of(drawn.columns[source], draw(st.integers(0, 1 << 30)), draw(SIZES)),
+                rows_of(drawn.columns[source], draw(st.integers(0, 1 << 30)), draw(sizes)),
                 draw(CUTS),
                 draw(st.integers(1, 4)),
             )
@@ -325,10 +331,6 @@ def streams(draw, drawn, batches):
         }
         for _ in range(batches)
     ]
-
-
-SIZES = st.sampled_from((0, 1, 2, 7, 40, 90))
-CUTS = st.lists(st.floats(0, 1), max_size=5)
 
 
 def rows_of(columns, seed, rows):
@@ -432,9 +434,10 @@ def plans(draw, drawn, parallelism):
 
 
 @st.composite
-def scripts(draw, drawn, count):
-    """So many decisions, one after the other."""
-    parallelism = {op.name: op.parallelism for op in drawn.topology.operators}
+def scripts(draw, drawn, count, parallelism=None):
+    """So many decisions, one after the other, from these numbers of instances on."""
+    numbers = {op.name: op.parallelism for op in drawn.topology.operators}
+    parallelism = {**numbers, **(parallelism or {})}
     made = []
     for _ in range(count):
         plan = draw(plans(drawn, parallelism)) if draw(st.integers(0, 3)) else Plan()
@@ -446,9 +449,27 @@ def scripts(draw, drawn, count):
 PROBES = st.sets(st.sampled_from((Probe.PAIRS, Probe.GROUPS, Probe.OPERATORS)))
 
 
-def run_shuffled(work, ticket, sources, seed):
-    """Run a batch as a cluster would: tasks and parcels in any order, in batches of any size."""
+def run_shuffled(work, ticket, sources, seed, *, attempts=1, last=None, tamper=None):
+    """Run a batch as a cluster would: tasks and parcels in any order, in batches of any size.
+
+    Args:
+        work: the job.
+        ticket: the batch.
+        sources: its tuples.
+        seed: for all that is left to chance.
+        attempts: how often a task may run. Parcels are taken from one attempt, reports from one.
+        last: with which task of the batch the machines fail; None if they do not.
+        tamper: gets what arrives at so many tasks, and returns what is to arrive instead.
+    """
     random = np.random.default_rng(seed)
+    left = iter(range(last)) if last is not None else iter(int, 1)
+
+    def run(task, *arguments):
+        next(left)
+        tries = [list(task(*arguments)) for _ in range(int(random.integers(1, attempts + 1)))]
+        tuples, reports = (tries[int(random.integers(len(tries)))] for _ in range(2))
+        return [*_only(tuples, reports=False), *_only(reports, reports=True)]
+
     starts = [
         (source, sender, batches)
         for source, partitions in sources.items()
@@ -456,15 +477,23 @@ def run_shuffled(work, ticket, sources, seed):
     ]
     arriving = []
     for place in random.permutation(len(starts)):
-        arriving += run_source(work, ticket, *starts[place])
+        arriving += run(run_source, work, ticket, *starts[place])
     for stage, tasks in list(enumerate(work.layout.stages))[1:]:
+        arriving = tamper(arriving, len(tasks)) if tamper is not None else arriving
         parts = dealt(arriving, len(tasks), random)
         arriving = []
         for task in random.permutation(len(tasks)).tolist():
             if random.random() < 0.3:
                 resident.forget()
-            arriving += run_task(work, ticket, stage, task, parts[task])
-    return reports_in(arriving)
+            arriving += run(run_task, work, ticket, stage, task, parts[task])
+    return reports_in(tamper(arriving, 1) if tamper is not None else arriving)
+
+
+def _only(batches, *, reports):
+    return [
+        batch.filter(pa.array((batch.column("edge").to_numpy() == REPORT) == reports))
+        for batch in batches
+    ]
 
 
 def dealt(batches, tasks, random):

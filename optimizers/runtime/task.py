@@ -57,11 +57,11 @@ def _parcels(
     for parcel in from_batches(batches):
         if parcel.edge == REPORT:
             yield parcel.through(_any_task(work, stage, parcel.sender))
-        elif work.layout.stage_of[work.topology.edges[parcel.edge].target] == stage:
+        elif work.layout.stage_of[work.topology.edges[parcel.edge].target] > stage:
+            yield _passed_on(work, stage, parcel)
+        else:
             _check_address(work, instance, parcel)
             mine.append(parcel)
-        else:
-            yield _passed_on(work, stage, parcel)
     mine.sort(key=lambda parcel: parcel.order)
     worker = Worker(work, ticket, instance, instance.number)
     for parcel in mine:
@@ -77,16 +77,22 @@ def _check_address(work: Work, instance: Instance, parcel: Parcel) -> None:
     """Refuse a parcel that is for somebody else, which its sender would take for delivered."""
     target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
     if target != instance:
-        raise DeliveryError(
-            f"parcel {parcel.number} of sender {parcel.sender} for {target} came to {instance}; "
-            "run the batch again, and report this if it comes back"
-        )
+        raise _astray(parcel, target, f"came to {instance}")
 
 
 def _passed_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
     """Return a parcel for a later stage, with the task of the next one that it goes through."""
     target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
+    if target.number >= work.topology.operator(target.operator).parallelism:
+        raise _astray(parcel, target, "is for nobody")
     return parcel.through(work.layout.next_task(stage, target))
+
+
+def _astray(parcel: Parcel, target: Instance, where: str) -> DeliveryError:
+    return DeliveryError(
+        f"parcel {parcel.number} of sender {parcel.sender} for {target} {where}; "
+        "run the batch again, and report this if it comes back"
+    )
 
 
 def _any_task(work: Work, stage: int, sender: int) -> int:

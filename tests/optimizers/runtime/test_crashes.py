@@ -1,0 +1,334 @@
+"""Crashes, retries, second drivers and lost parcels: the results are those of one quiet run."""
+
+import tempfile
+
+import any_job
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from optimizers.errors import CheckpointError, DeliveryError, PenstockError
+from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.coordinator import Coordinator
+from optimizers.runtime.files import Location
+from optimizers.runtime.parcels import REPORT, SCHEMA, Parcel, packed
+from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.work import Settings
+
+SEEDS = st.integers(0, 1 << 20)
+
+
+class JobThatCrashes(RuleBasedStateMachine):
+    """One job, done by drivers that come and go; `batches` is the stream as its source keeps it."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.driver = self.rival = None
+        self.assigned = self.reports = None
+        self.batches = []
+        self.done = 0
+
+    def teardown(self):
+        self.folder.cleanup()
+
+    @initialize(data=st.data())
+    def a_job(self, data):
+        self.drawn = data.draw(any_job.jobs(4))
+        self.reference = any_job.Reference(self.drawn)
+        self.next_batch(data)
+
+    def next_batch(self, data):
+        (batch,) = data.draw(any_job.streams(self.drawn, 1))
+        self.batches.append(batch)
+
+    def begun(self, data):
+        """A driver that goes on where the checkpoint ends, under an optimizer of its own."""
+        topology = self.drawn.topology
+        if data.draw(st.booleans()):
+            topology = any_job.with_parallelism(
+                topology,
+                **{
+                    operator.name: data.draw(st.integers(1, 5))
+                    for operator in topology.operators
+                    if operator.keyed
+                },
+            )
+        checkpoint = Checkpoint.create_or_open(Location(self.folder.name), topology)
+        last = checkpoint.last_commit()
+        plan = checkpoint.plan_of(0 if last is None else last.batch + 1)
+        numbers = {operator.name: operator.parallelism for operator in topology.operators}
+        numbers |= {} if plan is None else plan.plan.parallelism
+        script = data.draw(any_job.scripts(self.drawn, 4, numbers))
+        return Coordinator(
+            topology,
+            any_job.CLUSTER,
+            any_job.Scripted(script),
+            checkpoint,
+            every=data.draw(st.integers(1, 2)),
+            keep=data.draw(st.integers(1, 2)),
+            settings=Settings(parcel=7),
+        )
+
+    def dies(self):
+        self.driver = self.assigned = self.reports = None
+
+    @property
+    def stream(self):
+        return self.batches[self.done]
+
+    @precondition(lambda self: self.driver is None)
+    @rule(data=st.data())
+    def a_driver_begins(self, data):
+        self.driver = self.begun(data)
+        assert self.done == self.driver.next_batch
+
+    @precondition(lambda self: self.driver is not None)
+    @rule()
+    def the_driver_assigns(self):
+        assigned = self.driver.assign()
+        assert self.done == assigned.ticket.batch
+        if self.assigned is not None:
+            assert self.assigned.work is assigned.work
+            assert self.assigned.ticket == assigned.ticket
+        self.assigned = assigned
+
+    @precondition(lambda self: self.assigned is not None)
+    @rule(seed=SEEDS, tasks=st.integers(0, 20))
+    def some_tasks_run_and_the_driver_dies(self, seed, tasks):
+        self.run(seed, last=tasks)
+        self.dies()
+
+    @precondition(lambda self: self.assigned is not None)
+    @rule(seed=SEEDS)
+    def all_tasks_run_some_of_them_twice(self, seed):
+        self.reports = self.run(seed)
+
+    @precondition(lambda self: self.assigned is not None)
+    @rule(seed=SEEDS, data=st.data())
+    def all_tasks_run_and_the_batch_is_committed(self, seed, data):
+        self.reports = self.run(seed)
+        self.the_driver_commits(data)
+
+    def run(self, seed, *, last=None):
+        assigned = self.assigned
+        try:
+            return any_job.run_shuffled(
+                assigned.work, assigned.ticket, self.stream, seed, attempts=2, last=last
+            )
+        except StopIteration:  # that is how its machines fail
+            return None
+
+    @precondition(lambda self: self.reports is not None)
+    @rule(data=st.data())
+    def the_driver_commits(self, data):
+        self.driver.commit(self.assigned, self.reports, 1.0)
+        assert all(not decision.refused for decision in self.driver.decisions)
+        self.assigned = self.reports = None
+        self.check(self.driver)
+        self.next_batch(data)
+
+    @rule()
+    def the_driver_dies(self):
+        self.dies()
+
+    @precondition(lambda self: self.rival is None)
+    @rule(data=st.data(), seed=SEEDS)
+    def another_driver_begins_and_does_the_same_batch(self, data, seed):
+        rival = self.begun(data)
+        assigned = rival.assign()
+        reports = any_job.run_shuffled(assigned.work, assigned.ticket, self.stream, seed)
+        self.rival = rival, assigned, reports
+
+    @precondition(lambda self: self.rival is not None)
+    @rule(data=st.data())
+    def the_other_driver_commits_if_it_is_the_first(self, data):
+        (rival, assigned, reports), self.rival = self.rival, None
+        before = self.checkpoint.last_commit()
+        if assigned.ticket.batch == self.done and self.same_plan(assigned):
+            rival.commit(assigned, reports, 1.0)
+            self.check(rival)
+            self.next_batch(data)
+            # The first one cannot commit what is done already, and has to begin again.
+            if self.reports is not None:
+                with pytest.raises(CheckpointError, match="is done already"):
+                    self.driver.commit(self.assigned, self.reports, 1.0)
+            self.dies()
+        else:
+            with pytest.raises(CheckpointError, match=r"another driver|is in force"):
+                rival.commit(assigned, reports, 1.0)
+            assert before == self.checkpoint.last_commit()
+
+    def same_plan(self, assigned):
+        saved = self.checkpoint.plan_of(assigned.ticket.batch)
+        return saved.batch == assigned.planned
+
+    @precondition(lambda self: self.done)
+    @rule(keep=st.integers(1, 3))
+    def files_of_no_use_are_removed(self, keep):
+        self.checkpoint.clean(keep)
+        self.compare(self.checkpoint)
+
+    @precondition(lambda self: self.done)
+    @rule()
+    def state_is_written_anew_while_nobody_works(self):
+        self.dies()
+        self.rival = None
+        self.checkpoint.compact()
+        self.compare(self.checkpoint)
+
+    @property
+    def checkpoint(self):
+        return Checkpoint.open(Location(self.folder.name))
+
+    def check(self, driver):
+        """Compare what the batch has left with what it had to."""
+        rows = {source: any_job.rows_in(parts) for source, parts in self.stream.items()}
+        _, emitted = self.reference.run(rows)
+        checkpoint = self.checkpoint
+        sinks = self.drawn.topology.sinks
+        left = {name: any_job.counted(emitted[name]) for name in sinks if emitted[name]}
+        assert left == any_job.outputs_of(checkpoint)
+        self.compare(checkpoint)
+        self.done += 1
+        assert self.done == driver.next_batch
+        event(f"{self.done} batches")
+
+    def compare(self, checkpoint):
+        for name, state in self.reference.state.items():
+            assert state == any_job.results(self.drawn, checkpoint, name)
+
+
+TestJobThatCrashes = JobThatCrashes.TestCase
+TestJobThatCrashes.settings = settings(max_examples=40, stateful_step_count=20)
+
+
+def parcels_of(batches):
+    """All parcels, each as a dictionary of its fields."""
+    return pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
+
+
+def as_batch(parcels):
+    return pa.RecordBatch.from_pylist(parcels, schema=SCHEMA)
+
+
+def other_tuples(parcel):
+    """The body of a parcel whose first tuple is another one."""
+    table = Parcel(**parcel).tuples()
+    place, column = next(
+        (place, column)
+        for place, column in enumerate(table.columns)
+        if pa.types.is_int64(column.type)
+    )
+    numbers = [0 if number is None else number for number in column.to_pylist()]
+    numbers[0] ^= 4
+    changed = table.set_column(place, table.column_names[place], pa.array(numbers))
+    (batch,) = changed.combine_chunks().to_batches()
+    return packed(batch).to_pybytes()
+
+
+CHANGES = (
+    "dropped",
+    "doubled",
+    "task",
+    "edge",
+    "target",
+    "sender",
+    "number",
+    "rows",
+    "body",
+    "cut",
+)
+
+
+def can_be(way, parcel, layout, *, of_reports):
+    """Whether it would be noticed if this parcel, or report, were lost or changed."""
+    if parcel["edge"] != REPORT:
+        return not of_reports
+    report = TaskReport.from_parcel(Parcel(**parcel))
+    # How many partitions a source has is not known: of one that sent nothing nothing is missed.
+    missed = layout.stage_of[report.operator] > 0 or report.sent
+    return of_reports and (way == "doubled" or bool(missed))
+
+
+def changed(parcel, way, layout, tasks, random):
+    """What arrives in place of a parcel; as many as arrive."""
+    job = layout.topology
+    edge = job.edges[parcel["edge"]] if parcel["edge"] != REPORT else None
+    match way:
+        case "dropped":
+            return []
+        case "doubled":
+            return [parcel, parcel]
+        case "task":
+            value = int(random.integers(tasks))
+        case "edge":
+            value = int(random.integers(len(job.edges)))
+        case "target":
+            value = int(random.integers(layout.topology.operator(edge.target).parallelism))
+        case "sender" | "number":
+            value = int(random.integers(3))
+        case "rows":
+            value = parcel["rows"] + 1
+        case "body":
+            value = other_tuples(parcel)
+        case "cut":
+            way, value = "body", parcel["body"][: int(random.integers(len(parcel["body"])))]
+        case _:
+            raise AssertionError(way)
+    return [{**parcel, way: value}]
+
+
+@settings(max_examples=100)
+@given(st.data(), st.sampled_from(CHANGES), SEEDS, st.booleans())
+def test_a_parcel_that_is_lost_doubled_or_changed_lets_nothing_be_committed(
+    data, way, seed, of_reports
+):
+    drawn = data.draw(any_job.jobs(4, least=2))
+    batches = data.draw(any_job.streams(drawn, 2, sizes=st.sampled_from((1, 9, 40))))
+    of_reports = of_reports and way in {"dropped", "doubled"}
+    random = np.random.default_rng(seed)
+    tampered = []
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Checkpoint.create_or_open(Location(folder), drawn.topology)
+        script = any_job.Scripted(data.draw(any_job.scripts(drawn, 2)))
+        coordinator = Coordinator(drawn.topology, any_job.CLUSTER, script, checkpoint, every=1)
+        first = coordinator.assign()
+        reports = any_job.run_shuffled(first.work, first.ticket, batches[0], seed)
+        coordinator.commit(first, reports, 1.0)
+        before = checkpoint.last_commit()
+        second = coordinator.assign()
+        layout = second.work.layout
+
+        def tamper(batches, tasks):
+            parcels = parcels_of(batches)
+            places = [
+                place
+                for place, parcel in enumerate(parcels)
+                if can_be(way, parcel, layout, of_reports=of_reports)
+            ]
+            if tampered or not places or random.random() < 0.3 * (len(layout.stages) > 2):
+                return batches
+            place = places[int(random.integers(len(places)))]
+            parcel = parcels[place]
+            made = changed(parcel, way, layout, tasks, random)
+            if made != [parcel]:
+                tampered.append(way)
+                parcels[place : place + 1] = made
+            return [as_batch(parcels)]
+
+        try:
+            reports = any_job.run_shuffled(
+                second.work, second.ticket, batches[1], seed, tamper=tamper
+            )
+        except PenstockError as error:
+            event(f"{way}: refused by a task with {type(error).__name__}")
+        else:
+            assume(tampered)
+            event(f"{way}: refused by the driver")
+            with pytest.raises(DeliveryError):
+                coordinator.commit(second, reports, 1.0)
+        assert before == checkpoint.last_commit()
