@@ -219,7 +219,10 @@ def test_rounding_in_one_column_does_not_mix_up_rows(together):
 def test_the_order_of_columns_does_not_matter():
     rows = emitted([("a", 1, 0.5), ("b", 2, 0.5)])
 
+    floats = pa.table({"x": [1.0, 2.0], "y": [2.0, 1.0]})
+
     assert output_difference("f", 0, rows, rows.select(["weight", "n", "tag"])) is None
+    assert output_difference("f", 0, floats, floats.select(["y", "x"])) is None
 
 
 def test_the_first_row_of_the_reference_that_differs_is_named():
