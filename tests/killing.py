@@ -38,7 +38,7 @@ from optimizers.runtime.files import Location
 from optimizers.runtime.results import results_of
 
 PATIENCE = 300.0  # seconds; this machine may be busy with other things
-KILLS_PER_JOB = 8
+KILLS_PER_JOB = 12
 
 AIMS = {"plans": (0.0, 1.0), "any": (0, 5), "state": (0, 0.3), "start": (1, 9), "commits": (0, 0.1)}
 """What kills are aimed at, in turn: how many seconds later they come at least, and at most."""
@@ -154,7 +154,8 @@ class Life:
         A daemon that starts workers is ended only while it has some: no task ever begins if it is
         ended as soon as it starts.
         """
-        tree = tree_of(self.process.pid)
+        # On a cluster it is not the driver that starts executors.
+        tree = tree_of(os.getpid() if kind == EXECUTOR else self.process.pid)
         found = [pid for pid, (_, args) in tree.items() if kind in args]
         if kind == WORKER:
             workers = [pid for pid in found if tree[pid][0] in found]
@@ -350,7 +351,7 @@ def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str |
         (
             Task(folder="", job="chain", source="rate"),
             Task(folder="", job="fork", source="files"),
-            Task(folder="", job="fork", source="rate", master="local[2,4]", flaky=True),
+            Task(folder="", job="fork", source="rate", master="local[2,9]", flaky=True),
             Task(folder="", job="chain", source="files"),
             Task(folder="", job="fork", source="rate", master="local-cluster[2,1,1024]"),
         )
@@ -362,8 +363,10 @@ def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str |
         kills -= mine
         home = folder / str(number)
         home.mkdir(parents=True)
-        task = replace(kind, folder=str(home), seed=seed + number, batches=3 * mine)
-        also = {"local[2,4]": WORKER, "local-cluster[2,1,1024]": EXECUTOR}.get(kind.master)
+        task = replace(kind, folder=str(home), seed=seed + number, batches=2 * mine)
+        # A worker that is killed at rest fails the task that it is given next, so tasks may fail
+        # more often than Spark lets them by default.
+        also = {"local[2,9]": WORKER, "local-cluster[2,1,1024]": EXECUTOR}.get(kind.master)
         yield task, mine, also
 
 

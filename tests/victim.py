@@ -64,6 +64,7 @@ class Task:
         flaky: whether tasks fail at their first attempt, some early and some late.
         slow: seconds that some tasks take longer at their first attempt.
         settings: settings of Spark.
+        alone: whether executors find nothing on their own but what Spark and Penstock need.
         kept: where the checkpoint is, if not in the folder.
     """
 
@@ -77,6 +78,7 @@ class Task:
     flaky: bool = False
     slow: float = 0.0
     settings: dict[str, str] = field(default_factory=dict)
+    alone: bool = False
     kept: str | None = None
 
     @property
@@ -87,6 +89,11 @@ class Task:
     def handed(self) -> Path:
         """Where what is handed out goes, a file for each batch."""
         return Path(self.folder) / "handed"
+
+    @property
+    def attempts(self) -> Path:
+        """Where tasks that have troubles tell of themselves: stage, partition, attempt."""
+        return Path(self.folder) / "attempts"
 
     @property
     def journal(self) -> Path:
@@ -120,7 +127,9 @@ def write_files(task: Task) -> None:
 
 def topology(task: Task) -> Topology:
     """Return the job; with ``flaky`` or ``slow`` its tasks have troubles, and the same results."""
-    trouble = Trouble(task.flaky, task.slow) if task.flaky or task.slow else None
+    trouble = None
+    if task.flaky or task.slow:
+        trouble = Trouble(task.flaky, task.slow, str(task.attempts))
     if task.job == "chain":
         return Topology(
             operators=(
@@ -166,9 +175,13 @@ class Trouble:
 
     flaky: bool
     slow: float
+    attempts: str
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         context = TaskContext.get()
+        name = f"{context.stageId()}-{context.partitionId()}-{context.attemptNumber()}"
+        Path(self.attempts).mkdir(exist_ok=True)
+        Path(self.attempts, name).touch()
         if context.attemptNumber() == 0 and context.partitionId() % 2 == 0:
             time.sleep(self.slow)
             if self.flaky:
@@ -310,6 +323,8 @@ def _session(task: Task) -> SparkSession:
     if task.master.startswith("local["):
         cores = task.master.removeprefix("local[").removesuffix("]")
         return local_session(cores, memory="1g", quick_start=True, settings=settings)
+    if task.alone:
+        os.environ["PYSPARK_PYTHON"] = _lonely_python(task)
     builder = SparkSession.builder.master(task.master).appName("victim")
     quick = {
         "spark.driver.extraJavaOptions": QUICK_START,
@@ -320,6 +335,15 @@ def _session(task: Task) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _lonely_python(task: Task) -> str:
+    """Write a Python that finds installed packages, but not the Penstock that is worked on."""
+    path = Path(task.folder) / "python"
+    home = Path(np.__file__).parent.parent  # -S leaves out what points to folders elsewhere
+    path.write_text(f'#!/bin/sh\nPYTHONPATH="{home}" exec "{sys.executable}" -S "$@"\n')
+    path.chmod(0o755)
+    return str(path)
 
 
 def _rate(spark: SparkSession, task: Task) -> DataFrame:

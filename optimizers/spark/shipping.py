@@ -1,6 +1,8 @@
 """Bringing Penstock to the executors, so that a cluster needs nothing but Spark and its Python."""
 
+import sys
 import zipfile
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
@@ -49,9 +51,11 @@ def ship(context: SparkContext) -> None:
     if context in _SHIPPED:
         return
     if not _is_local(context):
+        path = list(sys.path)
         context.addPyFile(str(archive(Path(mkdtemp(prefix="penstock-")))))
+        sys.path[:] = path  # the driver goes on importing from where it did
     here = __version__
-    found = context.parallelize([0], 1).map(_version_there).collect()[0]
+    found = context.parallelize([0], 1).map(asking()).collect()[0]
     if found != here:
         raise MissingPackageError(
             f"executors cannot use Penstock {here}: {found}; give them the driver's Python "
@@ -67,10 +71,17 @@ def _is_local(context: SparkContext) -> bool:
     )
 
 
-def _version_there(_: int) -> str:
-    """Return the version that an executor imports, or why it imports none."""
-    try:
-        import_module("optimizers.runtime.task")
-        return str(import_module("optimizers").__version__)
-    except ImportError as error:
-        return f"{type(error).__name__}: {error}"
+def asking() -> Callable[[int], str]:
+    """Return a function that returns the version that an executor imports, or why none.
+
+    It is made here, not imported there: so it arrives even where there is no Penstock.
+    """
+
+    def version_there(_: int) -> str:
+        try:
+            import_module("optimizers.runtime.task")
+            return str(import_module("optimizers").__version__)
+        except ImportError as error:
+            return f"{type(error).__name__}: {error}"
+
+    return version_there

@@ -11,8 +11,10 @@ from pathlib import Path
 import killing
 import numpy as np
 import pyarrow as pa
+import pyspark
 import pytest
 import victim
+from cluster.standalone import standalone
 from killing import Tally
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import StreamingQueryException
@@ -22,6 +24,7 @@ from optimizers import CheckpointError, Cluster, DeliveryError, FoldError, Opera
 from optimizers.runtime import coordinator
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.files import Location
+from optimizers.spark import shipping
 from optimizers.spark.engine import Run, SparkEngine
 
 pytestmark = pytest.mark.spark
@@ -32,7 +35,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
-    task = Task(folder=str(tmp_path), job="fork", source="files", master="local[2,4]", batches=20)
+    task = Task(folder=str(tmp_path), job="fork", source="files", master="local[2,9]", batches=16)
     tally = Tally()
 
     killing.run(task, 6, tally, also=killing.WORKER)
@@ -41,6 +44,71 @@ def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
     assert tally.drivers["in a batch under a new plan"] > 0
     assert tally.others[killing.WORKER] > 0
     assert tally.plans > 5
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with standalone(2, folder=tmp_path_factory.mktemp("cluster")) as url:
+        yield url
+
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+}
+
+
+class TestOnACluster:
+    def test_tasks_may_run_twice_at_once(self, cluster, tmp_path):
+        task = Task(
+            folder=str(tmp_path),
+            job="fork",
+            source="files",
+            master=cluster,
+            batches=3,
+            slow=3,
+            alone=True,
+            settings=SPECULATION,
+        )
+
+        killing.run(task, 0, Tally())
+
+        assert [path for path in task.attempts.iterdir() if path.name.endswith("-1")]
+
+    def test_tasks_may_fail_and_executors_may_be_killed(self, cluster, tmp_path):
+        task = Task(
+            folder=str(tmp_path),
+            job="fork",
+            source="files",
+            master=cluster,
+            batches=5,
+            flaky=True,
+            settings={"spark.task.maxFailures": "9"},
+        )
+        tally = Tally()
+
+        killing.run(task, 0, tally, also=killing.EXECUTOR)
+
+        assert tally.others[killing.EXECUTOR] > 0
+        assert [path for path in task.attempts.iterdir() if path.name.endswith("-1")]
+
+
+def test_executors_without_penstock_are_told_of(tmp_path):
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(0))"
+    home = Path(pyspark.__file__).parent.parent
+    asked = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        input=cloudpickle.dumps(shipping.asking()),
+        env={"PYTHONPATH": str(home)},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+
+    assert b"ModuleNotFoundError: No module named 'optimizers'" == asked.stdout.strip()
 
 
 def batches(spark, task, number):
