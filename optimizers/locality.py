@@ -236,8 +236,6 @@ class _Trial:
             return _UNKNOWN_LASTING
         tested = {hop: pairs for hop, pairs in self.evidence.tested.items() if hop in past}
         of_past = self.strategy.divide(self.standing, Lesson(past, self.evidence.counts))
-        # Where a hop has no past, its operators are as they are.
-        of_past = {**self.standing.tables, **of_past}
         before = self.standing.locality(of_past, tested) - self.standing.chance
         if before < _SURE * self.standing.luck(tested):
             return 0.0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from locality_jobs import HOP, NODES, ask, correlated, figures, job, locality, random_pairs, run
 
+from grouping.key_counts import KeyCounts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.partition import partition_as_published
@@ -119,9 +120,29 @@ def test_a_past_that_misleads_is_left_out():
 
 
 def test_a_past_that_holds_is_learned_from():
-    found = figures(ask(Locality(worth=1e9), correlated(0), history={HOP: correlated(1)}))
+    """An epoch of few tuples is too short to learn from alone."""
+    history = {HOP: correlated(1)}
+
+    found = figures(ask(Locality(worth=1e9), correlated(0, tuples=400), history=history))
 
     assert 1.0 == found["with past"]
+    assert found["local now"] >= 0.75
+
+
+def test_another_seed_tries_it_on_other_pairs():
+    tried = {figures(ask(Locality(seed=seed), correlated(0)))["local then"] for seed in range(3)}
+
+    assert 3 == len(tried)
+
+
+def test_published_weighs_keys_by_their_pairs_alone():
+    pairs = correlated(0)
+    keys, number = np.unique(pairs.left, return_inverse=True)
+    counts = np.bincount(number, pairs.counts) * (1 + 9 * (keys % 2))
+
+    plan = ask(Locality.published(), pairs, keys={"a": KeyCounts(keys, counts)})
+
+    assert ask(Locality.published(), pairs).routing == plan.routing
 
 
 def test_operators_that_were_not_seen_before_are_judged_with_those_that_were():
