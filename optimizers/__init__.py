@@ -10,6 +10,7 @@ from grouping.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
+from optimizers.comparing import Comparison, compare
 from optimizers.errors import (
     CheckpointError,
     CorruptDataError,
@@ -52,6 +53,7 @@ __all__ = [
     "Chain",
     "CheckpointError",
     "Cluster",
+    "Comparison",
     "CorruptDataError",
     "DeliveryError",
     "Deployment",
@@ -95,4 +97,5 @@ __all__ = [
     "Topology",
     "TopologyError",
     "UnknownNameError",
+    "compare",
 ]
