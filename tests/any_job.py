@@ -16,7 +16,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from grouping.groupings import DChoices, Fields, LocalOrShuffle, PartialKey, Shuffle, WChoices
+from grouping.groupings import (
+    DChoices,
+    DistributionAware,
+    Fields,
+    LocalOrShuffle,
+    PartialKey,
+    Shuffle,
+    WChoices,
+    WorstCase,
+)
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
 from optimizers.folds import Count, Emit, Sum, each_row
@@ -406,9 +415,11 @@ def plans(draw, drawn, parallelism):
             elif keys is None or random.random() < 0.2:
                 routing[name] = Fields()
             else:
-                routing[name] = RoutingTable(
-                    keys, random.integers(0, instances, len(keys)), instances
-                )
+                owners = random.integers(0, instances, len(keys))
+                table = RoutingTable(keys, owners, instances)
+                cells = random.integers(0, instances, 7)
+                ways = (table, table, DistributionAware(table, cells), WorstCase(table))
+                routing[name] = ways[int(random.integers(len(ways)))]
         if says & 8:
             homes = tuple(NODES[place] for place in random.integers(0, len(NODES), instances))
             groups = operator.key_groups if operator.keyed else 0

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from optimizers.folds.fold import Fold
-from optimizers.folds.keys import take_rows
+from optimizers.folds.keys import SOLID, take_rows
 from optimizers.runtime.state_table import (
     GONE,
     KEY,
@@ -17,6 +17,15 @@ from optimizers.runtime.state_table import (
     places_of,
 )
 from sketches.keys import Codes
+
+
+def solid(rows: pa.Table) -> pa.Table:
+    """Return the same rows with views made plain columns, for Arrow cannot take from views."""
+    for number, field in enumerate(rows.schema):
+        if field.type in SOLID:
+            column = rows.column(number).cast(SOLID[field.type])
+            rows = rows.set_column(number, field.name, column)
+    return rows
 
 
 def rows_of(places: Codes, key_rows: pa.Table, values: pa.Table) -> pa.Table:

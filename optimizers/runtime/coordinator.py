@@ -8,23 +8,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from grouping.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
-from optimizers.errors import CheckpointError, PlanError, StateError, UnknownNameError
+from optimizers.errors import CheckpointError, PlanError, UnknownNameError
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.epoch import Epoch
-from optimizers.runtime.layout import Layout
+from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.owners import Handover, handover
 from optimizers.runtime.records import Commit
-from optimizers.runtime.reports import Columns, TaskReport, check_delivery, columns_of
-from optimizers.runtime.state_file import StateFile, read_state
+from optimizers.runtime.reports import TaskReport, check_delivery
+from optimizers.runtime.state_columns import Columns, columns_after
+from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.summary import BatchSummary, Decision
-from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_work
+from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.checks import whole
@@ -155,7 +154,8 @@ class Coordinator:
         # What comes of reports must not depend on the order in which they happened to arrive.
         reports = sorted(reports, key=lambda report: (report.operator, report.sender))
         check_delivery(reports, self._layout)
-        columns = self._columns_after(reports)
+        location = self._checkpoint.location
+        columns = columns_after(self._columns, reports, self._state, location)
         record = Commit(
             batch=batch,
             plan=assignment.planned,
@@ -191,29 +191,9 @@ class Coordinator:
                 return saved.plan
         if batch > 0 and not self._decided:
             return None
-        plan = self._completed(self._plan.amended(self._decided))
+        plan = completed(self._plan.amended(self._decided), self._topology)
         self._checkpoint.save_plan(batch, plan)
         return plan
-
-    def _completed(self, plan: Plan) -> Plan:
-        """Return a plan with all that says where keys are, for state lies as it says.
-
-        Somebody may take the job up again who declares it with other numbers of instances, or
-        other groupings. They then go by the plan, and not look for keys where they never were.
-        """
-        job = self._topology.under(plan)
-        keyed = [operator for operator in job.operators if operator.keyed]
-        routing = {
-            operator.name: job.grouping(*job.inputs(operator.name)[0].name)
-            for operator in keyed
-            if not operator.partial
-        }
-        parallelism = {operator.name: operator.parallelism for operator in keyed}
-        return replace(
-            plan,
-            parallelism={**parallelism, **plan.parallelism},
-            routing={**routing, **plan.routing},
-        )
 
     def _known_plan(self, batch: int) -> Plan:
         saved = self._checkpoint.plan_of(batch)
@@ -260,33 +240,6 @@ class Coordinator:
                 )
         return found
 
-    def _columns_after(self, reports: Sequence[TaskReport]) -> dict[str, Columns]:
-        """Return the columns of all state after a batch, which all instances have alike.
-
-        A type that changes shows where a key has state already; this is for where none has.
-        """
-        found = dict(self._columns)
-        for report in reports:
-            if report.columns is None:
-                continue
-            if report.operator not in found:
-                files = [file for kept in self._state.get(report.operator, ()) for file in kept]
-                smallest = min(files, key=lambda file: file.rows, default=None)
-                known = report.columns if smallest is None else self._columns_in(smallest)
-                found[report.operator] = known
-            if found[report.operator] != report.columns:
-                raise StateError(
-                    f"instance {report.instance} of operator {report.operator!r} would keep "
-                    f"{_shown(report.columns)}, where so far was kept "
-                    f"{_shown(found[report.operator])}; cast the tuples to the types they had "
-                    "before; the batch is not committed"
-                )
-        return found
-
-    def _columns_in(self, file: StateFile) -> Columns:
-        nothing = np.empty(0, dtype=np.uint64)
-        return columns_of(read_state(self._checkpoint.location, file, places=nothing))
-
     def _end_epoch(self, batch: int) -> None:
         sizes = {
             name: float(sum(file.bytes for files in instances for file in files))
@@ -306,7 +259,9 @@ class Coordinator:
         seconds = time.process_time() - started
         refused = ""
         try:
-            self._plan.amended(plan).check(self._topology, self._cluster)
+            amended = self._plan.amended(plan)
+            amended.check(self._topology, self._cluster)
+            check_change(world[0], self._topology.under(amended))
         except (PlanError, UnknownNameError) as error:
             refused = str(error)
         local = _locality(self.batches[-self._epoch.batches :], self._keyed_edges())
@@ -333,10 +288,6 @@ class Coordinator:
                 if known is not None and len(known):
                     sketch.update(Pairs(known.left, known.right), known.counts)
             self._history[hop] = KeyPairs.of(sketch).faded(self._optimizer.memory)
-
-
-def _shown(columns: Columns) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in columns)
 
 
 def _locality(batches: Sequence[BatchSummary], edges: Sequence[EdgeName]) -> float:

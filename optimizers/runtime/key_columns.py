@@ -20,12 +20,13 @@ def key_batch(tuples: pa.Table, columns: Sequence[str], where: str) -> KeyBatch:
     Raises:
         FoldError: a column is not there, or holds what is no key.
     """
-    missing = [name for name in columns if name not in tuples.column_names]
-    if missing:
-        raise FoldError(
-            f"{where}: tuples have no column {missing[0]!r} to take the key from; they have "
-            f"{', '.join(map(repr, tuples.column_names)) or 'none'}"
-        )
+    for name in columns:
+        times = tuples.column_names.count(name)
+        if times != 1:
+            raise FoldError(
+                f"{where}: tuples have {times or 'no'} column{'s' * (times > 1)} {name!r} to take "
+                f"the key from; they have {', '.join(map(repr, tuples.column_names)) or 'none'}"
+            )
     try:
         if len(columns) == 1:
             return KeyBatch.read(tuples.column(columns[0]))

@@ -19,10 +19,12 @@ from optimizers.runtime.changes import (
     marked,
     merged,
     rows_of,
+    solid,
 )
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.layout import Instance
-from optimizers.runtime.reports import TaskReport, columns_of
+from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.state_columns import columns_of
 from optimizers.runtime.state_file import (
     Attempt,
     Kind,
@@ -157,7 +159,7 @@ class KeyedInstance:
         started = time.process_time()
         names = operator.key_columns
         numbers, firsts, codes = key_numbers(tuples, names)
-        key_rows = take_rows(tuples.select(names), firsts)
+        key_rows = solid(take_rows(tuples.select(names), firsts))
         self._check_owner(key_rows, codes)
         places = key_places(codes)
         schema = fold.state(tuples.schema)

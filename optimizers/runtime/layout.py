@@ -1,7 +1,7 @@
 """Where a job runs under a plan: which instance is a task of which stage, and on which node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from grouping.groupings import Fields, LocalOrShuffle
@@ -161,3 +161,24 @@ class Layout:
             isinstance(self.topology.grouping(*edge.name), LocalOrShuffle)
             and self.homes[edge.source].nodes == self.homes[edge.target].nodes
         )
+
+
+def completed(plan: Plan, topology: Topology) -> Plan:
+    """Return a plan with all that says where keys are, for state lies as it says.
+
+    Somebody may take the job up again who declares it with other numbers of instances, or other
+    groupings. They then go by the plan, and do not look for keys where they never were.
+    """
+    job = topology.under(plan)
+    keyed = [operator for operator in job.operators if operator.keyed]
+    parallelism = {operator.name: operator.parallelism for operator in keyed}
+    routing = {
+        operator.name: job.grouping(*job.inputs(operator.name)[0].name)
+        for operator in keyed
+        if not operator.partial
+    }
+    return replace(
+        plan,
+        parallelism={**parallelism, **plan.parallelism},
+        routing={**routing, **plan.routing},
+    )

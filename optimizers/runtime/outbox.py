@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.hashing import Parts
-from optimizers.errors import TopologyError
+from optimizers.errors import FoldError, InvalidKeyError, TopologyError
 from optimizers.folds.keys import take_rows
 from optimizers.operators import Edge
 from optimizers.runtime import probes
@@ -121,9 +121,12 @@ class Outbox:
             raise TopologyError(f"edge {self._edge} has no key to route by; give it one")
         keys = key_batch(table, self._columns, f"edge {self._edge}")
         probes.observe_edge(self._work, self._edge, table, keys, self._report)
-        if self._owners is not None:
-            return self._owners.assign(keys)
-        return self._router.route(len(table), keys)
+        try:
+            if self._owners is not None:
+                return self._owners.assign(keys)
+            return self._router.route(len(table), keys)
+        except InvalidKeyError as error:
+            raise FoldError(f"edge {self._edge}: {error}") from error
 
 
 def _stable_order(targets: Parts, number: int) -> NDArray[np.intp]:

@@ -12,19 +12,11 @@ import pyarrow as pa
 from optimizers.errors import DeliveryError
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.parcels import REPORT, Parcel
+from optimizers.runtime.state_columns import Columns
 from optimizers.runtime.state_file import StateFile
-from optimizers.runtime.state_table import GONE
 
 _LENGTH = struct.Struct("<I")
 _MODULUS = 1 << 62
-
-Columns = tuple[tuple[str, str], ...]
-"""The columns of a table, each with its type."""
-
-
-def columns_of(rows: pa.Table) -> Columns:
-    """Return the columns of state; what only marks changes is none."""
-    return tuple((field.name, str(field.type)) for field in rows.schema if field.name != GONE)
 
 
 @dataclass(slots=True)

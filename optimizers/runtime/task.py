@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from optimizers.errors import DeliveryError, FoldError
+from optimizers.folds.rows import Batches
 from optimizers.folds.rows import as_batches as normalised
 from optimizers.operators import Edge, columns_of
 from optimizers.runtime.keyed import KeyedInstance
@@ -136,8 +137,8 @@ class Worker:
         name = secrets.token_hex(8)
         self._attempt = Attempt(instance.operator, sender, ticket.batch, name)
         self._operator = work.topology.operator(instance.operator)
-        function = None if self._operator.keyed else stateless_function(self._operator)
-        self._function = None if function is None else normalised(function)
+        self._function = None if self._operator.keyed else stateless_function(self._operator)
+        self._by_columns: dict[pa.Schema, Batches] = {}
         self.report = TaskReport(
             operator=instance.operator, instance=instance.number, sender=sender
         )
@@ -177,7 +178,11 @@ class Worker:
         if self._function is None:
             yield from self._emit(batch)
             return
-        results = iter(self._function(batch))
+        # What comes of tuples of the same columns has the same columns, throughout the batch.
+        work = self._by_columns.get(batch.schema)
+        if work is None:
+            work = self._by_columns[batch.schema] = normalised(self._function)
+        results = iter(work(batch))
         while True:
             started = time.process_time()
             with self._telling():

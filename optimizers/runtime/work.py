@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from optimizers.errors import TopologyError
+from optimizers.errors import PlanError, TopologyError
 from optimizers.folds.aggregates import Count
 from optimizers.folds.fold import Emit, Fold
+from optimizers.folds.together import Together
 from optimizers.operators import EdgeName, Operator
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Layout
@@ -127,6 +128,31 @@ def fold_of(topology: Topology, name: str) -> Fold:
             "EachKey(function) for a function of your own"
         )
     return function
+
+
+def can_merge(fold: Fold) -> bool:
+    """Return whether parts of one key's state can be put together."""
+    if isinstance(fold, Together):
+        return all(can_merge(part) for _, part in fold.folds)
+    return type(fold).merge is not Fold.merge
+
+
+def check_change(old: Topology, new: Topology) -> None:
+    """Refuse to take an instance away whose parts of keys no other can take in.
+
+    Raises:
+        PlanError: a partial operator gets fewer instances, and its fold cannot merge.
+    """
+    for operator in new.operators:
+        before = old.operator(operator.name).parallelism
+        if operator.partial and operator.parallelism < before:
+            fold = fold_of(new, operator.name)
+            if not can_merge(fold):
+                raise PlanError(
+                    f"parallelism[{operator.name!r}]={operator.parallelism} is less than the "
+                    f"{before} instances that hold parts of keys, and {fold!r} cannot put parts "
+                    f"together; plan {before} at least, or use a fold that has merge"
+                )
 
 
 def stateless_function(operator: Operator) -> Any:

@@ -158,7 +158,7 @@ class JobThatCrashes(RuleBasedStateMachine):
                     self.driver.commit(self.assigned, self.reports, 1.0)
             self.dies()
         else:
-            with pytest.raises(CheckpointError, match=r"another driver|is in force"):
+            with pytest.raises(CheckpointError, match=r"another driver|is in force|is missing"):
                 rival.commit(assigned, reports, 1.0)
             assert before == self.checkpoint.last_commit()
 
