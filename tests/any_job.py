@@ -30,10 +30,15 @@ from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
 from optimizers.folds import Count, Emit, Sum, each_row
 from optimizers.runtime import resident
+from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.coordinator import Coordinator
+from optimizers.runtime.files import Location
+from optimizers.runtime.in_process import run_batch
 from optimizers.runtime.parcels import REPORT, from_batches
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.results import results_of
 from optimizers.runtime.task import run_source, run_task
+from optimizers.runtime.work import Settings
 from optimizers.statistics import Probe
 
 NODES = ("node-0", "node-1", "node-2")
@@ -564,3 +569,48 @@ def with_parallelism(topology, **numbers):
         ),
         topology.edges,
     )
+
+
+class Driver:
+    """Runs a job in this process, batch by batch."""
+
+    def __init__(self, folder, job, plans=(), *, observes=(), every=1, **settings):
+        self.job = job
+        self.checkpoint = Checkpoint.create_or_open(Location(str(folder)), job)
+        self.coordinator = Coordinator(
+            job,
+            CLUSTER,
+            Scripted(plans, observes),
+            self.checkpoint,
+            every=every,
+            settings=Settings(**settings),
+        )
+
+    def run(self, tables):
+        """Run the tasks of a batch; each table is a partition of its source."""
+        self.assigned = self.coordinator.assign()
+        return run_batch(self.assigned.work, self.assigned.ticket, partitions(tables))
+
+    def batch(self, tables):
+        """Run and commit a batch, and return what happened."""
+        reports = self.run(tables)
+        return self.coordinator.commit(self.assigned, reports, 2.0)
+
+    def results(self, operator):
+        """The results of an operator by key; of keys of one column, by that."""
+        table = results_of(self.job, operator, self.checkpoint.read(operator))
+        (key,) = self.job.operator(operator).key_columns
+        (value,) = [name for name in table.column_names if name != key]
+        keys = table.column(key).to_pylist()
+        found = dict(zip(keys, table.column(value).to_pylist(), strict=True))
+        assert len(found) == len(keys)
+        return found
+
+
+def partitions(tables):
+    """The partitions of each source, given its table or several of them."""
+    listed = {
+        name: [tables_of] if isinstance(tables_of, pa.Table) else tables_of
+        for name, tables_of in tables.items()
+    }
+    return {name: [table.to_batches() for table in found] for name, found in listed.items()}

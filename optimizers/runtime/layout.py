@@ -112,8 +112,9 @@ class Layout:
         tasks = self.stages[following]
         node = self.node_of(target)
         near = [place for place, instance in enumerate(tasks) if self.node_of(instance) == node]
-        chosen = near or range(len(tasks))
-        return chosen[target.number % len(chosen)]
+        # Instances are mostly dealt to nodes in turn, so that their own numbers would crowd.
+        turn = self.local(target.operator, node).index(target.number)
+        return near[turn % len(near)] if near else target.number % len(tasks)
 
     def owners(self, operator: str) -> KeyOwners:
         """Return who owns the keys of a keyed operator; of a partial one, by one of its edges."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.hashing import Parts
-from optimizers.errors import FoldError, InvalidKeyError, TopologyError
+from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds.keys import take_rows
 from optimizers.operators import Edge
 from optimizers.runtime import probes
@@ -117,8 +117,6 @@ class Outbox:
         """Return the instance that each tuple goes to."""
         if not self._grouping.needs_key:
             return self._router.route(len(table))
-        if not self._columns:
-            raise TopologyError(f"edge {self._edge} has no key to route by; give it one")
         keys = key_batch(table, self._columns, f"edge {self._edge}")
         probes.observe_edge(self._work, self._edge, table, keys, self._report)
         try:
