@@ -5,6 +5,7 @@ what it judges.
 """
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -614,3 +615,16 @@ def partitions(tables):
         for name, tables_of in tables.items()
     }
     return {name: [table.to_batches() for table in found] for name, found in listed.items()}
+
+
+def results_by(driver, operator):
+    """The results of an operator that has a key of several columns, by the values of those."""
+    table = results_of(driver.job, operator, driver.checkpoint.read(operator))
+    columns = driver.job.operator(operator).key_columns
+    (value,) = [name for name in table.column_names if name not in columns]
+    return {tuple(row[name] for name in columns): row[value] for row in table.to_pylist()}
+
+
+def temporary():
+    """A folder for as long as it is needed."""
+    return tempfile.TemporaryDirectory()
