@@ -7,6 +7,7 @@ machine does besides is in both.
 
 import importlib.util
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from harness import Result
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -38,6 +40,8 @@ _QUIET = Settings(keep_output=False)
 
 def run(scale: float) -> list[Result]:
     """Measure against Spark, and what reconfigurations and statistics cost."""
+    # Workers do not find this file by its name.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark = local_session(
         2,
         memory="3g",
@@ -47,11 +51,13 @@ def run(scale: float) -> list[Result]:
         },
     )
     rows = max(1_000, int(ROWS * scale))
+    # A small run only shows that everything works.
+    turns, batches = (4, 12) if scale >= 1 else (1, 2)
     return [
-        *_against_spark(spark, rows),
-        _fixed_cost(spark),
-        *_reconfigurations(spark, rows, max(1_000, int(STATE * scale))),
-        _statistics(spark, rows),
+        *_against_spark(spark, rows, turns, batches),
+        _fixed_cost(spark, turns, batches),
+        *_reconfigurations(spark, rows, max(1_000, int(STATE * scale)), batches),
+        _statistics(spark, rows, batches),
     ]
 
 
@@ -118,7 +124,7 @@ def _counted_per_key(stream: DataFrame) -> Any:
     return writer.option("checkpointLocation", tempfile.mkdtemp()).start()
 
 
-def _against_spark(spark: SparkSession, rows: int) -> list[Result]:
+def _against_spark(spark: SparkSession, rows: int, turns: int, batches: int) -> list[Result]:
     def stream() -> DataFrame:
         return _numbers(spark, rows, KEYS)
 
@@ -127,9 +133,9 @@ def _against_spark(spark: SparkSession, rows: int) -> list[Result]:
         "ours": _counted_by_us,
     }
     seconds: dict[str, list[float]] = {name: [] for name in rivals}
-    for turn in range(3):
+    for turn in range(turns):
         for name in list(rivals)[:: 1 if turn % 2 else -1]:
-            seconds[name] += _batches(rivals[name](stream()), 8)
+            seconds[name] += _batches(rivals[name](stream()), batches)
     ours, theirs = (statistics.median(seconds[name]) for name in ("ours", "spark"))
     results = [
         Result(
@@ -140,7 +146,7 @@ def _against_spark(spark: SparkSession, rows: int) -> list[Result]:
         ),
         Result(name="keyed count: rows", measured=rows / ours / 1e6, unit="M/s"),
     ]
-    if importlib.util.find_spec("google.protobuf") is not None:
+    if _has_protobuf():
         per_key = statistics.median(_batches(_counted_per_key(stream()), 2))
         results.append(
             Result(
@@ -151,6 +157,14 @@ def _against_spark(spark: SparkSession, rows: int) -> list[Result]:
             )
         )
     return results
+
+
+def _has_protobuf() -> bool:
+    """Return whether Spark's API for state can be used from Python."""
+    try:
+        return importlib.util.find_spec("google.protobuf") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 # What a batch costs before there is anything to do.
@@ -177,7 +191,7 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def _fixed_cost(spark: SparkSession) -> Result:
+def _fixed_cost(spark: SparkSession, turns: int, batches: int) -> Result:
     job = Topology.source("in", parallelism=2)
     job = job.then("first", key="key", parallelism=PARTITIONS)
     job = job.then("second", key="key", parallelism=PARTITIONS)
@@ -191,10 +205,10 @@ def _fixed_cost(spark: SparkSession) -> Result:
         return engine.start(job, _numbers(spark, 100, 37)).query
 
     seconds: dict[str, list[float]] = {"empty": [], "ours": []}
-    for turn in range(4):
+    for turn in range(turns):
         rivals = [("empty", empty), ("ours", ours)]
         for name, start in rivals[:: 1 if turn % 2 else -1]:
-            seconds[name] += _batches(start(), 12)
+            seconds[name] += _batches(start(), batches)
     return Result(
         name="fixed cost of a batch: against empty functions in the same stages",
         measured=statistics.median(seconds["ours"]) / statistics.median(seconds["empty"]),
@@ -249,7 +263,7 @@ def _timed(run_of: Run, frame: DataFrame) -> float:
     return time.perf_counter() - start
 
 
-def _reconfigurations(spark: SparkSession, rows: int, keys: int) -> list[Result]:
+def _reconfigurations(spark: SparkSession, rows: int, keys: int, batches: int) -> list[Result]:
     moved = np.arange(0, keys, int(1 / MOVED))
     home = Fields().router(8).route(len(moved), moved)
     tables = RoutingTable(moved, (home + 1) % 8, 8), RoutingTable(moved, (home + 2) % 8, 8)
@@ -258,7 +272,7 @@ def _reconfigurations(spark: SparkSession, rows: int, keys: int) -> list[Result]
     engine = SparkEngine(checkpoint=tempfile.mkdtemp(), spark=spark, every=1, settings=_QUIET)
     run_of = engine.run(job, [], Moving(tables))
     usual, moving = [], []
-    for batch in range(26):
+    for batch in range(WARM + 2 * batches):
         seconds = _timed(run_of, _rows(spark, batch, rows, keys))
         taken = run_of.batches[-1].taken_over
         if batch >= WARM:
@@ -276,7 +290,7 @@ def _reconfigurations(spark: SparkSession, rows: int, keys: int) -> list[Result]
     ]
 
 
-def _statistics(spark: SparkSession, rows: int) -> Result:
+def _statistics(spark: SparkSession, rows: int, batches: int) -> Result:
     job = Topology.source("in", parallelism=2).then("first", key="key", parallelism=PARTITIONS)
     job = job.then("second", key="other", parallelism=PARTITIONS)
     runs = {}
@@ -284,7 +298,7 @@ def _statistics(spark: SparkSession, rows: int) -> Result:
         engine = SparkEngine(checkpoint=tempfile.mkdtemp(), spark=spark, settings=_QUIET)
         runs[name] = engine.run(job, [], Looking(probes))
     seconds: dict[str, list[float]] = {"off": [], "on": []}
-    for batch in range(24):
+    for batch in range(WARM + 2 * batches):
         for name in list(runs)[:: 1 if batch % 2 else -1]:
             taken = _timed(runs[name], _rows(spark, batch, rows, KEYS))
             if batch >= WARM:
