@@ -581,7 +581,7 @@ class Driver:
         self.coordinator = Coordinator(
             job,
             CLUSTER,
-            Scripted(plans, observes),
+            plans if isinstance(plans, Optimizer) else Scripted(plans, observes),
             self.checkpoint,
             every=every,
             settings=Settings(**settings),

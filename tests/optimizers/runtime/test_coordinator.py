@@ -1,0 +1,363 @@
+"""The coordinator: from batch to batch, from plan to plan, from one driver to the next."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from any_job import CLUSTER, Driver, Scripted
+
+from grouping.groupings import PartialKey, WorstCase
+from grouping.routing_table import RoutingTable
+from optimizers import (
+    CheckpointError,
+    Cluster,
+    DeliveryError,
+    Deployment,
+    InvalidValueError,
+    Operator,
+    Plan,
+    StateError,
+    Topology,
+    TopologyError,
+)
+from optimizers.folds import Count, Emit
+from optimizers.runtime import resident
+from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.coordinator import Coordinator
+from optimizers.runtime.files import Location
+from optimizers.runtime.in_process import run_batch
+from optimizers.statistics import Probe
+
+TUPLES = Count(emit=Emit.TUPLES)
+
+
+def job(parallelism=3, grouping=None):
+    operator = Operator("a", "k", parallelism, apply=TUPLES, key_groups=16)
+    return Topology.source("s").then(operator, grouping=grouping).then("b", key="l", parallelism=2)
+
+
+def rows(*keys):
+    return {"s": pa.table({"k": pa.array(keys, pa.int64()), "l": pa.array(keys, pa.int64())})}
+
+
+TWENTY = rows(*range(20))
+
+
+class TestOneDriver:
+    def test_says_the_same_until_the_batch_is_committed(self, tmp_path):
+        driver = Driver(tmp_path, job(), [Plan(), Plan(parallelism={"a": 2})])
+        driver.batch(TWENTY)
+
+        one, other = driver.coordinator.assign(), driver.coordinator.assign()
+
+        assert one.work is other.work
+        assert one == other
+        assert (1, True, 1) == (one.ticket.batch, one.ticket.first, one.planned)
+        driver.batch(TWENTY)
+        later = driver.coordinator.assign()
+        assert later.work is one.work
+        assert (2, False, 1) == (later.ticket.batch, later.ticket.first, later.planned)
+
+    def test_does_each_batch_once_and_in_order(self, tmp_path):
+        driver = Driver(tmp_path, job())
+        reports = driver.run(TWENTY)
+        driver.coordinator.commit(driver.assigned, reports, 1.0)
+
+        with pytest.raises(CheckpointError, match="batch 0 was to be committed, but 1 is next"):
+            driver.coordinator.commit(driver.assigned, reports, 1.0)
+
+        assert 1 == driver.coordinator.next_batch
+        assert 0 == driver.coordinator.committed.batch
+
+    def test_counts_what_came_in(self, tmp_path):
+        driver = Driver(tmp_path, job().also("t"))
+
+        driver.batch({**TWENTY, "t": pa.table({"x": [1, 2]})})
+
+        assert 22 == driver.checkpoint.last_commit().tuples
+
+    def test_begins_with_the_plan_it_is_given(self, tmp_path):
+        driver = Driver(tmp_path, job(), [Plan(parallelism={"a": 5})])
+
+        driver.batch(TWENTY)
+
+        assert 5 == len(driver.checkpoint.last_commit().state["a"])
+        assert 5 == driver.coordinator.layout.topology.operator("a").parallelism
+
+    def test_leaves_all_as_it_was_when_a_batch_is_refused(self, tmp_path):
+        driver = Driver(tmp_path, job())
+        driver.batch(TWENTY)
+        before = driver.checkpoint.last_commit()
+        reports = driver.run(TWENTY)
+
+        with pytest.raises(DeliveryError):
+            driver.coordinator.commit(driver.assigned, reports[1:], 1.0)
+
+        assert before == driver.checkpoint.last_commit() == driver.coordinator.committed
+        assert 1 == len(driver.coordinator.batches)
+        driver.coordinator.commit(driver.assigned, reports, 1.0)
+        assert dict.fromkeys(range(20), 2) == driver.results("a")
+
+    def test_is_done_with_a_batch_though_nothing_could_be_cleaned_up(self, tmp_path, monkeypatch):
+        driver = Driver(tmp_path, job())
+        for _ in range(15):
+            driver.batch(rows(1))
+
+        def fail(self, keep):
+            raise CheckpointError("the disk is tired")
+
+        monkeypatch.setattr(Checkpoint, "clean", fail)
+        with pytest.raises(CheckpointError, match="tired"):
+            driver.batch(rows(1))
+        driver.batch(rows(1))
+
+        assert 17 == len(driver.coordinator.batches) == driver.results("a")[1]
+        assert 18 == len(driver.coordinator.decisions)
+
+    def test_removes_what_nobody_needs(self, tmp_path):
+        driver = Driver(tmp_path, job())
+        for _ in range(16):
+            driver.batch(rows(1))
+
+        assert (14, 15) == driver.checkpoint.batches()
+
+    @pytest.mark.parametrize("name", ["every", "keep"])
+    def test_is_told_numbers_that_mean_something(self, tmp_path, name):
+        checkpoint = Checkpoint.create_or_open(Location(str(tmp_path)), job())
+
+        with pytest.raises(InvalidValueError, match=name):
+            Coordinator(job(), CLUSTER, Scripted([]), checkpoint, **{name: 0})
+
+    def test_refuses_work_that_cannot_be_done(self, tmp_path):
+        keyed_source = Topology((Operator("a", "k"),))
+
+        with pytest.raises(TopologyError, match="source with a key"):
+            Driver(tmp_path / "a", keyed_source)
+        with pytest.raises(TopologyError, match="is no fold"):
+            Driver(tmp_path / "b", Topology.source("s").then("a", key="k", apply=len))
+        with pytest.raises(TopologyError, match="no key to keep the state"):
+            Driver(tmp_path / "c", Topology.source("s", apply=TUPLES))
+
+    def test_commits_the_same_whatever_the_order_of_reports(self, tmp_path):
+        outputs = []
+        for name, step in (("x", 1), ("y", -1)):
+            driver = Driver(tmp_path / name, Topology.source("s", parallelism=3))
+            reports = driver.run({"s": [pa.table({"k": [n]}) for n in range(3)]})
+            driver.coordinator.commit(driver.assigned, reports[::step], 1.0)
+            files = driver.checkpoint.last_commit().outputs
+            outputs.append([path.split("-")[1] for path in files])
+
+        assert ["0", "1", "2"] == outputs[0] == outputs[1]
+
+
+class TestDecisions:
+    def test_are_asked_for_when_an_epoch_is_over(self, tmp_path):
+        driver = Driver(tmp_path, job(), [Plan(), Plan(parallelism={"a": 2})], every=3)
+        for _ in range(5):
+            driver.batch(TWENTY)
+
+        assert [-1, 2] == [decision.after for decision in driver.coordinator.decisions]
+        counts = [len(batch.loads("a")) for batch in driver.coordinator.batches]
+        assert [3, 3, 3, 2, 2] == counts
+        assert [0, 0, 0, 3, 3] == [batch.planned for batch in driver.coordinator.batches]
+
+    @pytest.mark.parametrize(
+        ("plan", "why"),
+        [
+            (Plan(parallelism={"nobody": 2}), "nobody"),
+            (Plan(parallelism={"a": 17}), "16 key groups"),
+            (Plan(routing={"a": RoutingTable([1], [1], 9)}), "9"),
+            (Plan(drain=("node-0", "node-1", "node-2")), "no node"),
+            (Plan(placement={"a": Deployment(("node-7",) * 3, (0,) * 16)}), "node-7"),
+            (Plan(routing={"a": PartialKey()}), "partial"),
+        ],
+    )
+    def test_that_cannot_be_carried_out_change_nothing(self, tmp_path, plan, why):
+        driver = Driver(tmp_path, job(), [Plan(), plan])
+        driver.batch(TWENTY)
+        before = driver.coordinator.plan
+
+        driver.batch(TWENTY)
+
+        assert before == driver.coordinator.plan
+        assert why in driver.coordinator.decisions[1].refused
+        assert dict.fromkeys(range(20), 2) == driver.results("a")
+
+    def test_are_told_with_what_became_of_them(self, tmp_path):
+        together = Deployment(("node-0",) * 3, (0,) * 16), Deployment(("node-0",) * 2, (0,) * 128)
+        plan = Plan(placement=dict(zip("ab", together, strict=True)))
+        driver = Driver(tmp_path, job(), [Plan(), plan])
+        for _ in range(3):
+            driver.batch(TWENTY)
+
+        first, moved, settled, last = driver.coordinator.decisions
+        assert first.since == moved.before < 1.0 == moved.since == settled.before == last.before
+        assert last.since is None
+
+    def test_see_what_was_observed(self, tmp_path):
+        seen = []
+
+        class Watching(Scripted):
+            memory = 0.5
+
+            def plan(self, topology, cluster, statistics, current):
+                seen.append((topology, statistics, current))
+                return super().plan(topology, cluster, statistics, current)
+
+        watching = Watching([Plan(), Plan(parallelism={"a": 2})], {Probe.PAIRS})
+        driver = Driver(tmp_path, job(), watching, sample=1)
+        for _ in range(3):
+            driver.batch(rows(1, 1, 2))
+
+        assert not seen.pop(0)[1]  # before the first batch nothing is known
+        assert [0, 1, 2] == [statistics.epoch for _, statistics, _ in seen]
+        assert [3, 2, 2] == [topology.operator("a").parallelism for topology, _, _ in seen]
+        hop = ("a", "b")
+        assert [2.0, 1.0] == sorted(seen[0][1].pairs[hop].counts.tolist(), reverse=True)
+        assert {} == dict(seen[0][1].history)
+        # Each epoch counts half of what it did an epoch ago.
+        assert [2 * 0.5, 1 * 0.5] == seen[1][1].history[hop].counts.tolist()
+        assert [2 * 0.75, 1 * 0.75] == seen[2][1].history[hop].counts.tolist()
+        assert seen[2][1].operators["a"].state_bytes > 0
+
+    def test_to_route_by_a_rule_move_keys_to_where_it_says(self, tmp_path):
+        table = RoutingTable(np.arange(20), np.arange(20) % 3, 3)
+        plans = [Plan(), Plan(routing={"a": WorstCase(table)}), Plan(routing={"a": table}), Plan()]
+        driver = Driver(tmp_path, job(), plans)
+        taken = [driver.batch(TWENTY).taken_over for _ in range(4)]
+
+        assert dict.fromkeys(range(20), 4) == driver.results("a")
+        assert [0, 0] == [taken[0], taken[3]]
+        assert taken[1] > 0 < taken[2]
+
+
+class TestTheNextDriver:
+    def test_goes_on_under_the_plan_in_force(self, tmp_path):
+        plan = Plan(parallelism={"a": 5}, batch={"s": 3})
+        Driver(tmp_path, job(), [plan]).batch(TWENTY)
+
+        driver = Driver(tmp_path, job(), [Plan(parallelism={"a": 1})])
+
+        assert plan.batch == driver.coordinator.plan.batch
+        assert [] == driver.coordinator.decisions
+        driver.batch(TWENTY)
+        assert 5 == len(driver.coordinator.batches[0].loads("a"))
+        assert 0 == driver.coordinator.batches[0].taken_over
+
+    def test_does_as_was_decided_for_the_batch_that_was_cut_off(self, tmp_path):
+        first = Driver(tmp_path, job(), [Plan(), Plan(parallelism={"a": 5})])
+        first.batch(TWENTY)
+        first.run(TWENTY)
+        resident.forget()
+
+        driver = Driver(tmp_path, job(), [Plan(parallelism={"a": 2})])
+        told = driver.batch(TWENTY)
+
+        assert 5 == len(told.loads("a"))
+        assert told.taken_over > 0
+        assert dict.fromkeys(range(20), 2) == driver.results("a")
+        driver.batch(TWENTY)
+        assert 2 == len(driver.coordinator.batches[1].loads("a"))
+
+    @pytest.mark.parametrize("count", [1, 2, 5])
+    def test_finds_all_keys_though_the_job_is_declared_with_other_numbers(self, tmp_path, count):
+        Driver(tmp_path, job(3)).batch(TWENTY)
+        resident.forget()
+
+        driver = Driver(tmp_path, job(count))
+        driver.batch(TWENTY)
+
+        assert dict.fromkeys(range(20), 2) == driver.results("a")
+        assert 3 == len(driver.coordinator.batches[0].loads("a"))
+
+    def test_finds_all_keys_though_the_job_is_declared_with_another_table(self, tmp_path):
+        one, other = (RoutingTable(np.arange(20), (np.arange(20) + n) % 3, 3) for n in (0, 1))
+        Driver(tmp_path, job(3, one)).batch(TWENTY)
+
+        for grouping in (other, None):
+            Driver(tmp_path, job(3, grouping)).batch(TWENTY)
+
+        assert dict.fromkeys(range(20), 3) == Driver(tmp_path, job(3)).results("a")
+
+    def test_may_have_other_machines(self, tmp_path):
+        Driver(tmp_path, job()).batch(TWENTY)
+        checkpoint = Checkpoint.create_or_open(Location(str(tmp_path)), job())
+        alone = Coordinator(job(), Cluster.uniform(1), Scripted([]), checkpoint)
+        assigned = alone.assign()
+
+        alone.commit(assigned, run_batch(assigned.work, assigned.ticket, {}), 1.0)
+
+        assert {"node-0"} == {instance.node for instance in alone.batches[0].instances}
+
+    def test_looks_for_a_plan_again_if_it_could_not_be_read(self, tmp_path, monkeypatch):
+        first = Driver(tmp_path, job(), [Plan(), Plan(parallelism={"a": 5})])
+        first.batch(TWENTY)
+        first.coordinator.assign()
+        driver = Driver(tmp_path, job())
+
+        def fail(self, batch):
+            raise CheckpointError("cannot read")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoint, "plan_of", fail)
+            with pytest.raises(CheckpointError, match="cannot read"):
+                driver.coordinator.assign()
+
+        assert 5 == len(driver.batch(TWENTY).loads("a"))
+
+    def test_cannot_go_on_without_the_plan_in_force(self, tmp_path):
+        driver = Driver(tmp_path, job())
+        driver.batch(TWENTY)
+        driver.checkpoint.location.delete("plans/0000000000.json")
+
+        with pytest.raises(CheckpointError, match="plan of batch 0 is in force"):
+            Driver(tmp_path, job())
+
+
+class TestTwoDrivers:
+    def test_do_each_batch_once(self, tmp_path):
+        one, other = Driver(tmp_path, job()), Driver(tmp_path, job())
+        lost = other.run(rows(7))
+        one.batch(TWENTY)
+
+        with pytest.raises(CheckpointError, match="another driver works on this checkpoint"):
+            other.coordinator.commit(other.assigned, lost, 1.0)
+
+        assert dict.fromkeys(range(20), 1) == one.results("a")
+        assert other.coordinator.committed is None
+
+    def test_do_not_act_on_two_plans(self, tmp_path):
+        Driver(tmp_path, job()).batch(TWENTY)
+        slow = Driver(tmp_path, job())
+        reports = slow.run(TWENTY)
+        planning = Checkpoint.create_or_open(Location(str(tmp_path)), job())
+        planning.save_plan(1, replace(slow.coordinator.plan, parallelism={"a": 2, "b": 2}))
+        quick = Driver(tmp_path, job())
+
+        with pytest.raises(CheckpointError, match="that of batch 1 is in force"):
+            slow.coordinator.commit(slow.assigned, reports, 1.0)
+
+        quick.batch(TWENTY)
+        assert dict.fromkeys(range(20), 2) == quick.results("a")
+
+
+def test_state_of_two_types_is_refused_with_the_columns(tmp_path):
+    driver = Driver(tmp_path, Topology.source("s").then("a", key="k", parallelism=16))
+
+    with pytest.raises(
+        StateError, match=r"instance \d+ of operator 'a' would keep place uint64, key_0 string"
+    ):
+        driver.batch({"s": [pa.table({"k": [1]}), pa.table({"k": ["x"]})]})
+
+    assert driver.checkpoint.last_commit() is None
+
+
+def test_reports_of_a_batch_are_not_changed_by_committing_them(tmp_path):
+    driver = Driver(tmp_path, job())
+    reports = driver.run(TWENTY)
+    copies = [replace(report) for report in reports]
+
+    driver.coordinator.commit(driver.assigned, reports, 1.0)
+
+    assert copies == reports

@@ -1,0 +1,206 @@
+"""Probes: what tasks observe is what came, and never in the way of the job."""
+
+from collections import Counter
+
+import any_job
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from any_job import Driver
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grouping.groupings import LocalOrShuffle
+from grouping.hashing import hash_parts
+from optimizers import Edge, Operator, Topology
+from optimizers.folds import Count, Emit
+from optimizers.runtime import probes
+from optimizers.runtime.probes import kind_of, name_of
+from optimizers.statistics import Probe
+
+ALL = frozenset(Probe)
+TUPLES = Count(emit=Emit.TUPLES)
+
+
+def job(*, between=None, parallelism=2, groups=8):
+    """Two keyed operators, and perhaps one without a key between them."""
+    made = Topology.source("s", parallelism=2).then(
+        Operator("a", "k", parallelism, apply=TUPLES, key_groups=groups)
+    )
+    if between is not None:
+        made = made.then("f", apply=between, parallelism=2)
+    return made.then(Operator("b", "l", 3, apply=Count(emit=Emit.NOTHING), key_groups=4))
+
+
+def seen(driver, tables, kind, *operators):
+    """All rows that were observed of a kind."""
+    found = []
+    for report in driver.run(tables):
+        for name, observed in report.observed.items():
+            if kind_of(name) == (kind, *operators):
+                found += [row for table in observed for row in table.to_pylist()]
+    return found
+
+
+def rows(count, seed=0):
+    random = np.random.default_rng(seed)
+    return pa.table({"k": random.integers(0, 9, count), "l": random.choice(["x", "y"], count)})
+
+
+def pairs(table):
+    return Counter(zip(table.column("k").to_pylist(), table.column("l").to_pylist(), strict=True))
+
+
+def test_names_of_observations_can_be_read_back():
+    for kind in ((probes.PAIRS, "a", "b"), (probes.KEYS, 'it"s, größe')):
+        assert kind == kind_of(name_of(*kind))
+
+
+def test_only_what_is_asked_for_is_observed(tmp_path):
+    driver = Driver(tmp_path, job())
+
+    assert all(not report.observed for report in driver.run({"s": rows(50)}))
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 80), st.sampled_from((None, any_job.twice)))
+def test_all_pairs_are_counted_where_all_tuples_are_looked_at(count, between):
+    table = rows(count)
+    with any_job.temporary() as folder:
+        driver = Driver(folder, job(between=between), observes={Probe.PAIRS}, sample=1)
+
+        found = Counter()
+        for row in seen(driver, {"s": [table, table]}, probes.PAIRS, "a", "b"):
+            found[row["left"], row["right"]] += row["count"]
+
+    times = 4 if between is any_job.twice else 2
+    assert {pair: times * n for pair, n in pairs(table).items()} == dict(found)
+
+
+def test_one_tuple_of_several_stands_for_them(tmp_path):
+    driver = Driver(tmp_path, job(parallelism=1), observes={Probe.PAIRS}, sample=10)
+    table = pa.table({"k": [1] * 400, "l": ["x"] * 400})
+
+    (row,) = seen(driver, {"s": table}, probes.PAIRS, "a", "b")
+
+    assert {"left": 1, "right": "x", "count": 400} == row
+
+
+def test_senders_look_at_different_tuples(tmp_path):
+    between = Topology.source("s").then(Operator("a", "k", 4, apply=TUPLES))
+    between = between.then("f", parallelism=4, grouping=LocalOrShuffle())
+    driver = Driver(tmp_path, between.then("b", key="l"), observes={Probe.PAIRS}, sample=4)
+    table = pa.table({"k": np.arange(64), "l": np.arange(64)})
+
+    found = seen(driver, {"s": table}, probes.PAIRS, "a", "b")
+
+    assert {4} == {row["count"] for row in found}
+    first = {}
+    for report in driver.run({"s": table}):
+        for observed in report.observed.get(name_of(probes.PAIRS, "a", "b"), []):
+            first[report.sender] = observed.column("left").to_pylist()
+    assert 4 == len(first)
+
+
+def test_traffic_between_groups_is_counted_by_both_keys(tmp_path):
+    driver = Driver(tmp_path, job(), observes={Probe.GROUPS}, sample=1)
+    table = rows(100)
+
+    found = Counter()
+    for row in seen(driver, {"s": table}, probes.TRAFFIC, "a", "b"):
+        found[row["source"], row["target"]] += row["tuples"]
+
+    expected = Counter(
+        zip(
+            hash_parts(table.column("k"), 8).tolist(),
+            hash_parts(table.column("l"), 4).tolist(),
+            strict=True,
+        )
+    )
+    assert expected == found
+
+
+def test_tuples_of_groups_are_all_counted(tmp_path):
+    driver = Driver(tmp_path, job(), observes={Probe.GROUPS}, sample=50)
+    table = rows(100)
+
+    found = [0] * 8
+    for report in driver.run({"s": table}):
+        for observed in report.observed.get(name_of(probes.GROUPS, "a"), []):
+            found = [
+                a + b for a, b in zip(found, observed.column("tuples").to_pylist(), strict=True)
+            ]
+
+    assert np.bincount(hash_parts(table.column("k"), 8), minlength=8).tolist() == found
+
+
+def test_keys_are_reported_with_their_tuples_the_heaviest_if_there_are_many(tmp_path):
+    table = pa.table({"k": [1] * 5 + [2] * 9 + [3] * 2 + [4] * 7, "l": ["x"] * 23})
+    driver = Driver(tmp_path, job(parallelism=1), observes={Probe.PAIRS}, most_keys=2)
+
+    found = seen(driver, {"s": table}, probes.KEYS, "a")
+
+    assert [{"key": 2, "count": 9}, {"key": 4, "count": 7}] == found
+    hottest = {r.operator: r.hottest for r in driver.run({"s": table}) if r.operator == "a"}
+    assert {"a": 9} == hottest
+
+
+def test_pairs_of_a_key_with_itself_are_counted(tmp_path):
+    made = Topology.source("s").then(Operator("a", "k", 2, apply=TUPLES)).then("b", key="k")
+    driver = Driver(tmp_path, made, observes=ALL, sample=1)
+
+    found = seen(driver, {"s": pa.table({"k": [1, 2, 2]})}, probes.PAIRS, "a", "b")
+
+    assert {(1, 1, 1), (2, 2, 2)} == {(r["left"], r["right"], r["count"]) for r in found}
+
+
+def test_an_edge_that_calls_the_key_otherwise_is_observed_too(tmp_path):
+    made = Topology(
+        (Operator("s"), Operator("a", "k", apply=TUPLES), Operator("b", "m")),
+        (Edge("s", "a"), Edge("a", "b", None, "l")),
+    )
+    driver = Driver(tmp_path, made, observes=ALL, sample=1)
+
+    found = seen(driver, {"s": rows(30)}, probes.PAIRS, "a", "b")
+
+    counts = {(row["left"], row["right"]): row["count"] for row in found}
+    assert dict(pairs(rows(30))) == counts
+
+
+def test_keys_of_two_columns_have_traffic_but_no_pairs(tmp_path):
+    made = Topology.source("s").then(Operator("a", ("k", "l"), apply=TUPLES)).then("b", key="l")
+    driver = Driver(tmp_path, made, observes=ALL, sample=1)
+
+    assert [] == seen(driver, {"s": rows(30)}, probes.PAIRS, "a", "b")
+    assert 30 == sum(r["tuples"] for r in seen(driver, {"s": rows(30)}, probes.TRAFFIC, "a", "b"))
+    assert [] == seen(driver, {"s": rows(30)}, probes.KEYS, "a")
+
+
+class TestWhatBecameOfAKey:
+    """The work between two operators may do with the first one's key what it likes."""
+
+    def observed(self, folder, between):
+        driver = Driver(folder, job(between=between), observes=ALL, sample=1)
+        found = seen(driver, {"s": rows(40)}, probes.PAIRS, "a", "b")
+        driver.batch({"s": rows(40)})
+        assert 40 == sum(driver.results("b").values())
+        return sum(row["count"] for row in found)
+
+    def test_it_may_be_dropped(self, tmp_path):
+        assert 0 == self.observed(tmp_path, lambda batch: batch.select(["l"]))
+
+    def test_it_may_be_made_no_key(self, tmp_path):
+        def halved(batch):
+            return batch.set_column(0, "k", pc.divide(pc.cast(batch.column("k"), pa.float64()), 2))
+
+        assert 0 == self.observed(tmp_path, halved)
+
+    @pytest.mark.parametrize("kept", [0, 3])
+    def test_it_may_be_made_null(self, tmp_path, kept):
+        def emptied(batch):
+            few = pc.if_else(pc.less(batch.column("k"), kept), batch.column("k"), None)
+            return batch.set_column(0, "k", few)
+
+        left = sum(key < kept for key in rows(40).column("k").to_pylist())
+        assert left == self.observed(tmp_path, emptied)
