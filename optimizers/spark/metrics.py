@@ -72,7 +72,9 @@ def group_metrics(session: SparkSession, group: str) -> list[StageMetrics]:
         if info is not None:
             stages |= set(info.stageIds)
     store = context._jsc.sc().statusStore()  # noqa: SLF001  # PySpark has no other way
-    return [StageMetrics(stage, _tasks(store, stage)) for stage in sorted(stages)]
+    found = [StageMetrics(stage, _tasks(store, stage)) for stage in sorted(stages)]
+    # A stage whose result was there already is listed as well, without tasks.
+    return [stage for stage in found if stage.tasks]
 
 
 def _tasks(store: Any, stage: int) -> tuple[TaskMetrics, ...]:
