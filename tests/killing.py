@@ -184,8 +184,12 @@ def done(task: Task) -> int:
     return 0 if last is None else last.batch + 1
 
 
-def check(task: Task) -> int:
+def check(task: Task, *, stopped: bool = True) -> int:
     """Hold state and all that was handed out to the reference; return how many batches are done.
+
+    Args:
+        task: the job.
+        stopped: whether it was stopped, perhaps before the last batch was handed out.
 
     Raises:
         AssertionError: something is not as one process without a failure would have it.
@@ -202,7 +206,7 @@ def check(task: Task) -> int:
             assert states[-1] == dict(zip(keys, values, strict=True)), f"{operator} at {batches}"
     handed = sorted(task.handed.glob("*.json"))
     assert [f"{batch:05}" for batch in range(len(handed))] == [path.stem for path in handed]
-    assert batches - 1 <= len(handed) <= batches, f"{len(handed)} of {batches} handed out"
+    assert batches - stopped <= len(handed) <= batches, f"{len(handed)} of {batches} handed out"
     for path, expected in zip(handed, reference.handed, strict=False):
         assert expected == json.loads(path.read_text()), f"handed out as {path.stem}"
     assert [] == list(task.handed.glob("*.again")), "handed out again, and not the same"
@@ -216,10 +220,11 @@ def place_of(task: Task, life: Life) -> str:
     kept = Path(task.checkpoint)
     batch = done(task)
     offsets, commits = (_numbers(kept / "spark" / name) for name in ("offsets", "commits"))
-    if (kept / "plans" / f"{batch:010}.json").exists():
-        return "in a batch under a new plan"
     if batch in offsets:
-        return "in a batch"
+        planned = (kept / "plans" / f"{batch:010}.json").exists()
+        written = any(kept.glob(f"state/*/{batch:010}-*"))
+        plan = "the first under a new plan" if planned else "under the plan before"
+        return f"in a batch, {plan}, {'with' if written else 'without'} state written"
     if batch and batch - 1 not in commits:
         return "after a commit, before Spark's"
     return "between batches"
@@ -295,7 +300,7 @@ def run(
     with _harassed(life, also, drawn.random(), tally):
         ended = life.await_end()
     assert ended == DONE, f"it ended with {ended}; see {life.log}"
-    batches = check(task)
+    batches = check(task, stopped=task.source == "rate")  # which never ends by itself
     assert batches >= task.batches, f"{batches} batches done of {task.batches}"
     _count(task, tally, batches)
 

@@ -41,7 +41,7 @@ def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
     killing.run(task, 6, tally, also=killing.WORKER)
 
     assert 6 == tally.drivers.total()
-    assert tally.drivers["in a batch under a new plan"] > 0
+    assert [place for place in tally.drivers if place.startswith("in a batch")]
     assert tally.others[killing.WORKER] > 0
     assert tally.plans > 5
 
@@ -53,6 +53,9 @@ def cluster(tmp_path_factory):
 
 
 SPECULATION = {
+    # A task is tried again on another machine only, so both have to be there.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "90s",
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
     "spark.speculation.minTaskRuntime": "100ms",
@@ -84,7 +87,7 @@ class TestOnACluster:
             job="fork",
             source="files",
             master=cluster,
-            batches=5,
+            batches=4,
             flaky=True,
             settings={"spark.task.maxFailures": "9"},
         )
@@ -155,7 +158,7 @@ class TestHandingOut:
 
         stream(spark, task).wait()
 
-        assert 3 == killing.check(task)
+        assert 3 == killing.check(task, stopped=False)
         assert before == content(task.checkpoint)
 
     def test_what_a_sink_refused_is_handed_out_by_the_next_run(self, spark, tmp_path):
@@ -221,7 +224,7 @@ class TestDamage:
 
         assert before.items() <= after.items()
         assert not {name for name in after.keys() - before.keys() if name.startswith("commits")}
-        assert 4 == killing.check(task)
+        assert 4 == killing.check(task, stopped=False)
 
     def test_of_a_plan_that_was_saved_before_a_crash_is_refused_until_it_is_mended(
         self, spark, tmp_path
@@ -280,7 +283,7 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_job_goes_on(spark, tmp_p
             (disk / "filler").unlink()
         run(spark, task, 9)
 
-        assert 9 == killing.check(task)
+        assert 9 == killing.check(task, stopped=False)
 
 
 @pytest.mark.parametrize("free", [0, 48_000], ids=["for Spark too", "for state"])
@@ -298,7 +301,7 @@ def test_a_stream_for_which_the_disk_is_full_goes_on_once_there_is_room(spark, t
         (disk / "filler").unlink()
         stream(spark, task).wait()
 
-        assert 3 == killing.check(task)
+        assert 3 == killing.check(task, stopped=False)
 
 
 def test_a_stream_that_ends_by_an_error_of_ours_says_so(spark, tmp_path):
