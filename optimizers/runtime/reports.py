@@ -28,6 +28,11 @@ class Flow:
     bytes: int = 0
     digest: int = 0
 
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """All of it as numbers."""
+        return self.parcels, self.rows, self.bytes, self.digest
+
     def add(self, parcel: Parcel) -> None:
         """Count one parcel more."""
         self.join(Flow(1, parcel.rows, parcel.size, parcel.digest))
@@ -101,8 +106,8 @@ class TaskReport:
     def to_parcel(self, task: int, number: int) -> Parcel:
         """Pack the report, to be passed on to the end by the tasks of later stages."""
         facts = {name: getattr(self, name) for name in self.__slots__ if name not in _NOT_PLAIN}
-        facts["received"] = {str(edge): asdict(flow) for edge, flow in self.received.items()}
-        facts["sent"] = [[*ends, asdict(flow)] for ends, flow in self.sent.items()]
+        facts["received"] = [[edge, *flow.counts] for edge, flow in self.received.items()]
+        facts["sent"] = [[*ends, *flow.counts] for ends, flow in self.sent.items()]
         facts["state"] = None if self.state is None else [file.to_dict() for file in self.state]
         facts["output"] = [asdict(file) for file in self.output]
         facts["observed"] = list(self.observed)
@@ -117,8 +122,8 @@ class TaskReport:
         """Read what `to_parcel` packed."""
         first, *others = _parts(bytes(memoryview(parcel.body)))
         facts: dict[str, Any] = json.loads(first)
-        facts["received"] = {int(edge): Flow(**flow) for edge, flow in facts["received"].items()}
-        facts["sent"] = {(edge, target): Flow(**flow) for edge, target, flow in facts["sent"]}
+        facts["received"] = {edge: Flow(*counts) for edge, *counts in facts["received"]}
+        facts["sent"] = {(edge, target): Flow(*counts) for edge, target, *counts in facts["sent"]}
         if facts["state"] is not None:
             facts["state"] = tuple(StateFile.from_value(file) for file in facts["state"])
         if facts["columns"] is not None:

@@ -10,15 +10,40 @@ from optimizers.runtime.state_file import StateFile, read_states
 
 _RESIDENT_BYTES = 1 << 29
 
+_Name = tuple[str, Instance]
+
+
+class _Memory:
+    """States by the folder of their checkpoint and their instance, the latest used last."""
+
+    def __init__(self) -> None:
+        self.states: OrderedDict[_Name, tuple[tuple[StateFile, ...], pa.Table]] = OrderedDict()
+        self.bytes = 0
+
+    def put(self, name: _Name, files: tuple[StateFile, ...], state: pa.Table) -> None:
+        """Put a state in place of the one it replaces, and forget the oldest if it is too much."""
+        self.drop(name)
+        self.states[name] = files, state
+        self.bytes += state.nbytes
+        while self.bytes > _RESIDENT_BYTES:
+            self.drop(next(iter(self.states)))
+
+    def drop(self, name: _Name) -> None:
+        """Forget a state, if there is one."""
+        _, state = self.states.pop(name, (None, None))
+        if state is not None:
+            self.bytes -= state.nbytes
+
+
 # What this process has seen last: of use only if the files tell that it is still the same.
-_STATES: "OrderedDict[tuple[str, Instance], tuple[tuple[StateFile, ...], pa.Table]]" = OrderedDict()
+_MEMORY = _Memory()
 
 
 def state_in(
     location: Location, instance: Instance, files: tuple[StateFile, ...]
 ) -> pa.Table | None:
     """Return the state that these files hold, without reading them if it is still here."""
-    known = _STATES.get((location.root, instance))
+    known = _MEMORY.states.get((location.root, instance))
     if known is not None and known[0] == files:
         return known[1]
     return read_states(location, files) if files else None
@@ -28,15 +53,10 @@ def keep(
     location: Location, instance: Instance, files: tuple[StateFile, ...], state: pa.Table
 ) -> None:
     """Keep state for the next batch, and forget what was not used for the longest time."""
-    name = location.root, instance
-    _STATES[name] = files, state
-    _STATES.move_to_end(name)
-    size = sum(table.nbytes for _, table in _STATES.values())
-    while size > _RESIDENT_BYTES:
-        _, (_, oldest) = _STATES.popitem(last=False)
-        size -= oldest.nbytes
+    _MEMORY.put((location.root, instance), files, state)
 
 
 def forget() -> None:
     """Forget all of it, as a new process would not know it."""
-    _STATES.clear()
+    for name in list(_MEMORY.states):
+        _MEMORY.drop(name)
