@@ -258,7 +258,6 @@ class Tally:
                 *others,
                 f"{self.batches:5} batches in {self.jobs} jobs",
                 f"{self.plans:5} of them the first under a new plan, {self.again} handed out again",
-                "state of every key and all that was handed out: always as one process has it",
             ]
         )
 
@@ -383,12 +382,16 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="killing-"))
     tally = Tally()
     started = time.monotonic()
-    for task, kills, also in jobs(folder, chosen.kills, chosen.seed):
-        _say(f"{task.job} from {task.source} on {task.master}, in {task.folder}")
-        run(task, kills, tally, also=also, tell=lambda line: _say(f"  {line}"))
-        shutil.rmtree(task.folder)  # what failed stays, to be looked into
-    shutil.rmtree(folder)
-    _say(f"{tally}\n{(time.monotonic() - started) / 60:5.0f} minutes")
+    try:
+        for task, kills, also in jobs(folder, chosen.kills, chosen.seed):
+            _say(f"{task.job} from {task.source} on {task.master}, in {task.folder}")
+            run(task, kills, tally, also=also, tell=lambda line: _say(f"  {line}"))
+            # What failed stays, to be looked into; and what a JVM is still tidying up.
+            shutil.rmtree(task.folder, ignore_errors=True)
+    finally:
+        _say(f"{tally}\n{(time.monotonic() - started) / 60:5.0f} minutes")
+    shutil.rmtree(folder, ignore_errors=True)
+    _say("state of every key and all that was handed out: always as one process has it")
     return 0
 
 
