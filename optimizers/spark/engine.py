@@ -27,6 +27,7 @@ from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Settings, Work
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.leaving import left_in
 from optimizers.spark.pinning import Pins, executor_hosts
 from optimizers.spark.replay import admit, recorded
 from optimizers.spark.session import local_session
@@ -255,9 +256,9 @@ class Run:
         commit = self._coordinator.committed
         if self._each_batch is None or commit is None or commit.batch != number:
             return
-        paths = [self._checkpoint.location.path_of(path) for path in commit.outputs]
-        if paths:
-            self._each_batch(self._session.read.parquet(*paths), number)
+        if commit.outputs:
+            rows = left_in(self._session, self._checkpoint.location, commit.outputs)
+            self._each_batch(rows, number)
 
     def _assign(self) -> Assignment:
         """Return what is to be done next, having told recorded sources what to let in from now."""

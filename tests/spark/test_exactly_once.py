@@ -20,7 +20,8 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.errors import StreamingQueryException
 from victim import Restless, Task
 
-from optimizers import CheckpointError, Cluster, DeliveryError, FoldError, Operator, Topology
+from optimizers import CheckpointError, Cluster, DeliveryError, Edge, FoldError, Operator, Topology
+from optimizers.folds import Count, Emit, Sum
 from optimizers.runtime import coordinator
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.files import Location
@@ -174,6 +175,37 @@ class TestHandingOut:
         run(spark, task, 3, each_batch=lambda rows, batch: handed.append(batch))
 
         assert [1, 2] == handed
+
+    def test_rows_of_operators_with_other_columns_are_all_there(self, spark, tmp_path):
+        job = Topology(
+            operators=(
+                Operator("in"),
+                Operator("by_user", "user", parallelism=2, apply=Count(emit=Emit.CHANGES)),
+                Operator("by_place", "place", apply=Sum("spent", emit=Emit.CHANGES)),
+            ),
+            edges=(Edge("in", "by_user"), Edge("in", "by_place")),
+        )
+        rows = spark.createDataFrame(pa.table({"user": [1, 2], "place": [7, 7], "spent": [3, 4]}))
+        handed = []
+
+        # Spark takes brackets in paths for patterns.
+        SparkEngine(checkpoint=str(tmp_path / "{of} [this] *")).run(
+            job, rows, each_batch=lambda rows, _: handed.extend(rows.collect())
+        )
+
+        columns = ("user", "count", "place", "sum")
+        found = {tuple(row[column] for column in columns) for row in handed}
+        assert {(1, 1, None, None), (2, 1, None, None), (None, None, 7, 7)} == found
+        assert 3 == len(handed)
+
+    def test_a_file_that_is_missing_is_named(self, spark, tmp_path):
+        task = Task(folder=str(tmp_path), rows=100)
+        run(spark, task, 1)
+        lost = next(Path(task.checkpoint, "output").rglob("*.parquet"))
+        lost.unlink()
+
+        with pytest.raises(CheckpointError, match=lost.name):
+            run(spark, task, 1)
 
 
 def content(folder):
