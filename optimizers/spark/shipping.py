@@ -5,8 +5,9 @@ import zipfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from pyspark import SparkContext
 
@@ -52,7 +53,9 @@ def ship(context: SparkContext) -> None:
         return
     if not _is_local(context):
         path = list(sys.path)
-        context.addPyFile(str(archive(Path(mkdtemp(prefix="penstock-")))))
+        folder = mkdtemp(prefix="penstock-")  # executors fetch from it as long as they come
+        finalize(context, rmtree, folder, ignore_errors=True)
+        context.addPyFile(str(archive(Path(folder))))
         sys.path[:] = path  # the driver goes on importing from where it did
     here = __version__
     found = context.parallelize([0], 1).map(asking()).collect()[0]

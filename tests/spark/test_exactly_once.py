@@ -36,7 +36,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
-    task = Task(folder=str(tmp_path), job="fork", source="files", master="local[2,9]", batches=16)
+    task = Task(folder=str(tmp_path), job="fork", source="files", master="local[2,9]", batches=14)
     tally = Tally()
 
     killing.run(task, 6, tally, also=killing.WORKER)
@@ -72,7 +72,7 @@ class TestOnACluster:
             job="fork",
             source="files",
             master=cluster,
-            batches=3,
+            batches=2,
             slow=3,
             alone=True,
             settings=SPECULATION,
@@ -307,15 +307,15 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_job_goes_on(spark, tmp_p
     with small_disk(disk, "8m"):
         task = Task(folder=str(tmp_path), job="fork", rows=300, kept=str(disk / "kept"))
         run(spark, task, 1)
-        for pages in (0, 2, 5, 9, 14, 20):  # so that it is full now here, now there
+        for pages in (0, 3, 8, 15):  # so that it is full now here, now there
             fill(disk, 4096 * pages)
             with pytest.raises(CheckpointError, match="the disk is full; free some space"):
-                run(spark, task, 9)
+                run(spark, task, 6)
             killing.check(task)
             (disk / "filler").unlink()
-        run(spark, task, 9)
+        run(spark, task, 6)
 
-        assert 9 == killing.check(task, stopped=False)
+        assert 6 == killing.check(task, stopped=False)
 
 
 @pytest.mark.parametrize("free", [0, 48_000], ids=["for Spark too", "for state"])
