@@ -476,7 +476,7 @@ def run_shuffled(work, ticket, sources, seed, *, attempts=1, last=None, tamper=N
         seed: for all that is left to chance.
         attempts: how often a task may run. Parcels are taken from one attempt, reports from one.
         last: with which task of the batch the machines fail; None if they do not.
-        tamper: gets what arrives at so many tasks, and returns what is to arrive instead.
+        tamper: gets what arrives at a stage, and which, and returns what is to arrive instead.
     """
     random = np.random.default_rng(seed)
     left = iter(range(last)) if last is not None else iter(int, 1)
@@ -496,14 +496,15 @@ def run_shuffled(work, ticket, sources, seed, *, attempts=1, last=None, tamper=N
     for place in random.permutation(len(starts)):
         arriving += run(run_source, work, ticket, *starts[place])
     for stage, tasks in list(enumerate(work.layout.stages))[1:]:
-        arriving = tamper(arriving, len(tasks)) if tamper is not None else arriving
+        arriving = tamper(arriving, stage) if tamper is not None else arriving
         parts = dealt(arriving, len(tasks), random)
         arriving = []
         for task in random.permutation(len(tasks)).tolist():
             if random.random() < 0.3:
                 resident.forget()
             arriving += run(run_task, work, ticket, stage, task, parts[task])
-    return reports_in(tamper(arriving, 1) if tamper is not None else arriving)
+    end = len(work.layout.stages)
+    return reports_in(tamper(arriving, end) if tamper is not None else arriving)
 
 
 def _only(batches, *, reports):

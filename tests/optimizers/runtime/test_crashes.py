@@ -244,17 +244,19 @@ CHANGES = (
 )
 
 
-def can_be(way, parcel, layout, *, of_reports):
+def can_be(way, parcel, layout, stage, *, of_reports):
     """Whether it would be noticed if this parcel, or report, were lost or changed."""
     if parcel["edge"] != REPORT:
-        return not of_reports
+        target = layout.topology.edges[parcel["edge"]].target
+        # On its way to a later stage any task will do: it gets there all the same, and whole.
+        return not of_reports and (way != "task" or layout.stage_of[target] == stage)
     report = TaskReport.from_parcel(Parcel(**parcel))
     # How many partitions a source has is not known: of one that sent nothing nothing is missed.
     missed = layout.stage_of[report.operator] > 0 or report.sent
     return of_reports and (way == "doubled" or bool(missed))
 
 
-def changed(parcel, way, layout, tasks, random):
+def changed(parcel, way, layout, stage, random):
     """What arrives in place of a parcel; as many as arrive."""
     job = layout.topology
     edge = job.edges[parcel["edge"]] if parcel["edge"] != REPORT else None
@@ -264,7 +266,7 @@ def changed(parcel, way, layout, tasks, random):
         case "doubled":
             return [parcel, parcel]
         case "task":
-            value = int(random.integers(tasks))
+            value = int(random.integers(len(layout.stages[stage])))
         case "edge":
             value = int(random.integers(len(job.edges)))
         case "target":
@@ -282,7 +284,7 @@ def changed(parcel, way, layout, tasks, random):
     return [{**parcel, way: value}]
 
 
-@settings(max_examples=100)
+@settings(max_examples=70)
 @given(st.data(), st.sampled_from(CHANGES), SEEDS, st.booleans())
 def test_a_parcel_that_is_lost_doubled_or_changed_lets_nothing_be_committed(
     data, way, seed, of_reports
@@ -303,18 +305,18 @@ def test_a_parcel_that_is_lost_doubled_or_changed_lets_nothing_be_committed(
         second = coordinator.assign()
         layout = second.work.layout
 
-        def tamper(batches, tasks):
+        def tamper(batches, stage):
             parcels = parcels_of(batches)
             places = [
                 place
                 for place, parcel in enumerate(parcels)
-                if can_be(way, parcel, layout, of_reports=of_reports)
+                if can_be(way, parcel, layout, stage, of_reports=of_reports)
             ]
             if tampered or not places or random.random() < 0.3 * (len(layout.stages) > 2):
                 return batches
             place = places[int(random.integers(len(places)))]
             parcel = parcels[place]
-            made = changed(parcel, way, layout, tasks, random)
+            made = changed(parcel, way, layout, stage, random)
             if made != [parcel]:
                 tampered.append(way)
                 parcels[place : place + 1] = made
