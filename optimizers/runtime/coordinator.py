@@ -4,6 +4,7 @@ It knows nothing of where tasks run. Before a batch it says what is to be done, 
 after it, it takes the reports, commits the batch and asks the optimizer what should change.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +27,11 @@ from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
-from sketches.checks import whole
+from sketches.checks import amount, whole
 from sketches.key_columns import Pairs
 from sketches.space_saving import SpaceSaving
+
+_LOG = logging.getLogger(__name__)
 
 _REMEMBERED_PAIRS = 1 << 20
 _CLEANED_EVERY = 16  # batches; what is in the way of nobody need not go at once
@@ -60,6 +63,8 @@ class Coordinator:
         optimizer: who decides.
         checkpoint: where state and the log are kept; the job goes on where that ends.
         every: after how many batches the optimizer is asked.
+        drift: by how much the share of tuples that stay on their node may fall, between keyed
+            operators, before it is asked earlier; None for never.
         keep: of how many batches the state is kept at least.
         settings: how tasks go about their work; what is observed is up to the optimizer.
     """
@@ -72,6 +77,7 @@ class Coordinator:
         checkpoint: Checkpoint,
         *,
         every: int = 10,
+        drift: float | None = 0.1,
         keep: int = 2,
         settings: Settings | None = None,
     ) -> None:
@@ -81,6 +87,8 @@ class Coordinator:
         self._optimizer = optimizer
         self._checkpoint = checkpoint
         self._every = whole("every", every, at_least=1)
+        self._drift = None if drift is None else amount("drift", drift, up_to=1.0)
+        self._best_local = 0.0  # the share of local tuples in the best batch of this epoch
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._history: dict[EdgeName, KeyPairs] = {}
@@ -168,7 +176,7 @@ class Coordinator:
         summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
         self.batches.append(summary)
         self._epoch.add(reports, seconds)
-        if self._epoch.batches >= self._every:
+        if self._epoch.batches >= self._every or self._has_drifted(summary):
             self._end_epoch(batch)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
@@ -214,6 +222,7 @@ class Coordinator:
                     handovers[operator.name] = change
         self._plan, self._planned, self._layout = plan, batch, layout
         self._in_force = batch
+        self._best_local = 0.0
         self._work = self._work_under(layout, handovers)
         self._epoch = Epoch(layout, self._epochs)
 
@@ -249,7 +258,14 @@ class Coordinator:
         self._decided = self._ask(statistics, batch)
         self._remember(statistics)
         self._epochs += 1
+        self._best_local = 0.0
         self._epoch = Epoch(self._layout, self._epochs)
+
+    def _has_drifted(self, batch: BatchSummary) -> bool:
+        """Return whether much less stays local than in an earlier batch of the epoch."""
+        local = _locality([batch], self._keyed_edges())
+        self._best_local = max(self._best_local, local)
+        return self._drift is not None and local < self._best_local - self._drift
 
     def _ask(self, statistics: Statistics, batch: int) -> Plan:
         """Ask the optimizer, keep what it said, and return it if it can be carried out."""
@@ -257,18 +273,26 @@ class Coordinator:
         started = time.process_time()
         plan = self._optimizer.plan(*world, statistics, self._plan)
         seconds = time.process_time() - started
-        refused = ""
+        refused, changes = "", bool(plan)
         try:
             amended = self._plan.amended(plan)
             amended.check(self._topology, self._cluster)
             check_change(world[0], self._topology.under(amended))
+            changes = bool(plan) and self._completed(amended) != self._completed(self._plan)
         except (PlanError, UnknownNameError) as error:
             refused = str(error)
         local = _locality(self.batches[-self._epoch.batches :], self._keyed_edges())
         if self.decisions and self.decisions[-1].since is None and batch >= 0:
             self.decisions[-1] = replace(self.decisions[-1], since=local)
-        self.decisions.append(Decision(batch, plan, refused, local, seconds=seconds))
-        return Plan() if refused else plan
+        applied = changes and not refused
+        decision = Decision(batch, plan, refused, local, seconds=seconds, applied=applied)
+        _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
+        self.decisions.append(decision)
+        return plan if applied else Plan()
+
+    def _completed(self, plan: Plan) -> Plan:
+        """Return a plan with all that it leaves as the job is declared, and without the reasons."""
+        return replace(completed(plan, self._topology), notes=())
 
     def _keyed_edges(self) -> list[EdgeName]:
         """Return the edges into keyed operators that do not come from a source."""

@@ -123,6 +123,7 @@ class Decision:
             in the epoch it was decided from.
         since: the same, in the epoch that followed; None as long as that is not over.
         seconds: CPU seconds that the decision took.
+        applied: whether it changed anything; what is in force already changes nothing.
     """
 
     after: int
@@ -131,11 +132,7 @@ class Decision:
     before: float = 1.0
     since: float | None = None
     seconds: float = 0.0
-
-    @property
-    def applied(self) -> bool:
-        """Whether it changed anything."""
-        return bool(self.plan) and not self.refused
+    applied: bool = False
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -146,7 +143,7 @@ class Decision:
         reasons = "; ".join(map(str, self.notes)) or "no reason given"
         if self.refused:
             return f"after batch {self.after}: refused, for {self.refused} ({reasons})"
-        what = ", ".join(sorted(_parts(self.plan))) or "nothing"
+        what = ", ".join(sorted(_parts(self.plan))) if self.applied else "nothing"
         return f"after batch {self.after}: {what} changes ({reasons})"
 
 

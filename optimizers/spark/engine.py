@@ -60,6 +60,8 @@ class SparkEngine:
             default the hosts, or where there is but one, a node for each instance of the most
             parallel operator.
         every: after how many micro-batches the optimizer is asked.
+        drift: by how much the share of tuples that stay on their node may fall, between keyed
+            operators, before the optimizer is asked earlier; None for never.
         settings: how tasks go about their work.
     """
 
@@ -67,6 +69,7 @@ class SparkEngine:
     spark: SparkSession | None = None
     cluster: Cluster | None = None
     every: int = 10
+    drift: float | None = 0.1
     settings: Settings = field(default_factory=Settings)
 
     def run(
@@ -181,6 +184,7 @@ class Run:
             optimizer,
             self._checkpoint,
             every=engine.every,
+            drift=engine.drift,
             settings=engine.settings,
         )
         self._shared: tuple[Work, SharedWork] | None = None

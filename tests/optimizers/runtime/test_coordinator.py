@@ -195,6 +195,32 @@ class TestDecisions:
         assert first.since == moved.before < 1.0 == moved.since == settled.before == last.before
         assert last.since is None
 
+    def test_are_asked_for_early_when_much_less_stays_on_its_node(self, tmp_path):
+        left = RoutingTable(range(20), [key % 2 for key in range(20)], 3)
+        right = RoutingTable(range(20), [key % 2 for key in range(20)], 2)
+        plan = Plan(routing={"a": left, "b": right})
+        apart = {"s": pa.table({"k": range(20), "l": [(key + 1) % 20 for key in range(20)]})}
+        asked = {}
+        for drift in (0.1, None):
+            driver = Driver(tmp_path / str(drift), job(), [plan], every=5)
+            driver.coordinator._drift = drift
+            for tuples in (TWENTY, TWENTY, apart, apart, apart):
+                driver.batch(tuples)
+            asked[drift] = [decision.after for decision in driver.coordinator.decisions]
+
+        assert {0.1: [-1, 2], None: [-1, 4]} == asked
+
+    def test_for_what_is_in_force_already_change_nothing(self, tmp_path):
+        again = Plan(parallelism={"a": 2}, routing={"a": RoutingTable([1], [1], 2)})
+        driver = Driver(tmp_path, job(), [again, again, Plan(parallelism={"a": 2})])
+        for _ in range(3):
+            driver.batch(TWENTY)
+
+        assert [True, False, False, False] == [
+            decision.applied for decision in driver.coordinator.decisions
+        ]
+        assert [0, 0, 0] == [batch.planned for batch in driver.coordinator.batches]
+
     def test_see_what_was_observed(self, tmp_path):
         seen = []
 

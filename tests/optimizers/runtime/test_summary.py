@@ -85,12 +85,12 @@ class TestDecisions:
         note = Note("Me", "a", "it is better")
         plan = Plan(parallelism={"a": 2}, batch={"s": 5}, drain=("node-1",), notes=(note,))
 
-        said = Decision(3, plan)
+        said = Decision(3, plan, applied=True)
 
         assert "after batch 3: batch, drain, parallelism changes (Me on a: it is better)" == str(
             said
         )
-        assert said.applied
+        assert "after batch 3: nothing changes (Me on a: it is better)" == str(Decision(3, plan))
         assert (note,) == said.notes
 
     def test_say_why_they_were_refused(self):
