@@ -576,7 +576,7 @@ def with_parallelism(topology, **numbers):
 class Driver:
     """Runs a job in this process, batch by batch."""
 
-    def __init__(self, folder, job, plans=(), *, observes=(), every=1, **settings):
+    def __init__(self, folder, job, plans=(), *, observes=(), every=1, drift=None, **settings):
         self.job = job
         self.checkpoint = Checkpoint.create_or_open(Location(str(folder)), job)
         self.coordinator = Coordinator(
@@ -585,6 +585,7 @@ class Driver:
             plans if isinstance(plans, Optimizer) else Scripted(plans, observes),
             self.checkpoint,
             every=every,
+            drift=drift,
             settings=Settings(**settings),
         )
 

@@ -202,8 +202,7 @@ class TestDecisions:
         apart = {"s": pa.table({"k": range(20), "l": [(key + 1) % 20 for key in range(20)]})}
         asked = {}
         for drift in (0.1, None):
-            driver = Driver(tmp_path / str(drift), job(), [plan], every=5)
-            driver.coordinator._drift = drift
+            driver = Driver(tmp_path / str(drift), job(), [plan], every=5, drift=drift)
             for tuples in (TWENTY, TWENTY, apart, apart, apart):
                 driver.batch(tuples)
             asked[drift] = [decision.after for decision in driver.coordinator.decisions]
