@@ -43,8 +43,8 @@ ALL_FOR_LOCALITY = "ours, all for locality"
 ORACLE = "oracle: knows the week"
 SCRATCH = "from scratch"
 RENAMED = "from scratch, parts renamed to resemble the old"
-INCREMENTAL = "ours, from what there is (inertia 0.02, the default)"
-INERT = "ours, from what there is (inertia 0.1)"
+INCREMENTAL = "ours, from what there is (inertia 0.02, as Locality has it)"
+INERT = "ours, from what there is (inertia 0.1, the default)"
 
 # What is compared, by name: the optimizer, and what becomes of unknown keys.
 CONTENDERS: Mapping[str, tuple[Callable[[int], Optimizer], Unknown]] = {
