@@ -196,7 +196,8 @@ def check(task: Task, *, stopped: bool = True) -> int:
         PenstockError: the checkpoint cannot be read.
     """
     batches = done(task)
-    reference = Reference.of(task, batches)
+    ends = victim.ends_of(task, batches)
+    reference = Reference.of(task, ends)
     if batches:
         job, checkpoint = victim.topology(task), Checkpoint.open(Location(task.checkpoint))
         for operator, states in reference.states.items():
@@ -300,7 +301,7 @@ def run(
         ended = life.await_end()
     assert ended == DONE, f"it ended with {ended}; see {life.log}"
     batches = check(task, stopped=task.source == "rate")  # which never ends by itself
-    assert batches >= task.batches, f"{batches} batches done of {task.batches}"
+    assert victim.ends_of(task, batches)[-1] >= task.batches, f"not all is done; see {life.log}"
     _count(task, tally, batches)
 
 
