@@ -37,13 +37,14 @@ def observe_edge(
     """Count with which keys of the keyed operators before them the tuples of an edge come.
 
     An operator before is one whose key columns the tuples still have; where they do not, or have
-    nulls or other things there by now, nothing is known of it. One tuple of several is looked at.
+    nulls or other things there by now, nothing is known of it. Where there are many tuples, one of
+    several is looked at.
     Pairs are counted of keys of one column.
     """
     wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
     if not wanted:
         return
-    step = work.settings.sample
+    step = max(1, -(-len(tuples) // work.settings.looked_at))
     # Not the same ones from each sender and each time, for the stream may repeat itself.
     rows = np.arange((report.sender + report.shipped) % step, len(tuples), step)
     for first in work.hops.get(edge.name, ()):
@@ -87,13 +88,23 @@ def observe_keys(  # noqa: PLR0913, PLR0917
     report.hottest = int(counts.max(initial=0))
     observes = work.settings.observes
     if Probe.PAIRS in observes and keys.num_columns == 1:
-        heaviest = np.argsort(-counts, kind="stable")[: work.settings.most_keys]
-        named = [keys.column(0).take(pa.array(heaviest)), pa.array(counts[heaviest])]
+        chosen = heaviest(counts, work.settings.most_keys)
+        named = [keys.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
         report.observe(name_of(KEYS, operator), pa.table(named, ["key", "count"]))
     if Probe.GROUPS in observes:
         number = work.topology.operator(operator).key_groups
         tuples = np.bincount(code_parts(codes, number), counts, number)
         report.observe(name_of(GROUPS, operator), pa.table({"tuples": tuples}))
+
+
+def heaviest(counts: NDArray[np.int64], most: int) -> NDArray[np.intp]:
+    """Return the numbers of the keys that came most often, the heaviest first."""
+    chosen = np.arange(len(counts))
+    if len(counts) > most:
+        least = np.partition(counts, len(counts) - most)[len(counts) - most]
+        above, equal = np.flatnonzero(counts > least), np.flatnonzero(counts == least)
+        chosen = np.sort(np.concatenate([above, equal[: most - len(above)]]))
+    return chosen[np.argsort(-counts[chosen], kind="stable")]
 
 
 def _without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:

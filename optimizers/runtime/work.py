@@ -28,15 +28,16 @@ class Settings:
 
     Attributes:
         observes: what to observe.
-        sample: of how many tuples one is looked at, where pairs are counted.
-        most_keys: how many keys or pairs a task reports at most, the heaviest.
+        looked_at: at how many tuples of those that are packed at once it is looked to count
+            pairs, at most; each then stands for several.
+        most_keys: how many keys a task reports at most, the heaviest.
         parcel: how many tuples a parcel holds at most, unless the plan says otherwise.
         keep_output: whether what operators emit that feed nothing is kept in files.
     """
 
     observes: frozenset[Probe] = frozenset()
-    sample: int = 8
-    most_keys: int = 1 << 16
+    looked_at: int = 1 << 11
+    most_keys: int = 1 << 12
     parcel: int = 1 << 16
     keep_output: bool = True
 

@@ -231,7 +231,7 @@ class TestDecisions:
                 return super().plan(topology, cluster, statistics, current)
 
         watching = Watching([Plan(), Plan(parallelism={"a": 2})], {Probe.PAIRS})
-        driver = Driver(tmp_path, job(), watching, sample=1)
+        driver = Driver(tmp_path, job(), watching)
         for _ in range(3):
             driver.batch(rows(1, 1, 2))
 

@@ -30,7 +30,7 @@ def rows(seed, count=60):
 
 
 def statistics_of(folder, batches, *, order=lambda reports: reports):
-    driver = Driver(folder, JOB, observes=set(Probe), every=99, sample=1)
+    driver = Driver(folder, JOB, observes=set(Probe), every=99)
     epoch = Epoch(LAYOUT, 7)
     for table in batches:
         reports = driver.run({"s": [table.slice(0, 20), table.slice(20)]})
