@@ -42,7 +42,7 @@ def test_any_job_on_any_stream_under_any_plans_gives_what_one_pair_of_hands_give
             optimizer,
             checkpoint,
             every=1,
-            settings=Settings(sample=2),
+            settings=Settings(looked_at=20),
         )
         for batch in batches:
             assignment = coordinator.assign()
