@@ -10,7 +10,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from optimizers import Plan
+from optimizers import Plan, Topology
 from optimizers.errors import CheckpointError, DeliveryError, PenstockError
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Coordinator
@@ -338,3 +338,12 @@ def test_a_parcel_that_is_lost_doubled_or_changed_lets_nothing_be_committed(
             with pytest.raises(DeliveryError):
                 coordinator.commit(second, reports, 1.0)
         assert before == checkpoint.last_commit()
+
+
+def test_a_driver_that_is_asked_twice_before_the_first_batch_says_the_same(tmp_path):
+    driver = any_job.Driver(tmp_path, Topology.source("s").then("a", key="k"))
+
+    one, other = driver.coordinator.assign(), driver.coordinator.assign()
+
+    assert one.work is other.work
+    assert one == other

@@ -157,6 +157,18 @@ class TestStateInMemory:
         assert {1: 1, 3: 1} == one.results("a")
         assert {2: 1, 4: 1} == other.results("a")
 
+    def test_of_several_checkpoints_is_kept_side_by_side(self, tmp_path, monkeypatch):
+        drivers = [Driver(tmp_path / name, job(1)) for name in "xy"]
+        for driver in drivers:
+            driver.batch(keys(1))
+        monkeypatch.setattr(resident, "read_states", None)
+
+        for driver in drivers:
+            driver.batch(keys(1))
+
+        monkeypatch.undo()
+        assert [{1: 2}, {1: 2}] == [driver.results("a") for driver in drivers]
+
     def test_of_an_instance_that_was_away_is_not_used(self, tmp_path):
         plans = [Plan(), Plan(parallelism={"a": 1}), Plan(parallelism={"a": 3}), Plan()]
         driver = Driver(tmp_path, job(3), plans)
@@ -281,6 +293,21 @@ class TestPartsOfKeys:
         assert 0 == third.taken_over
         assert {1: 3 * sum(range(40)), 2: 3 * (40 + 41 + 42)} == driver.results("a")
 
+    def test_are_adopted_beside_those_that_only_one_of_them_held(self, tmp_path):
+        """Rare keys have one part, frequent ones several: both have to arrive."""
+        plans = [Plan(), Plan(parallelism={"a": 1})]
+        driver = Driver(tmp_path, job(2, partial=True), plans)
+        numbers = [*range(40), *sorted([*range(8)] * 10)]
+        driver.batch(keys(*numbers))
+        held = [set(state(driver, n).column("key_0").to_pylist()) for n in range(2)]
+        assert held[1] - held[0]
+        assert held[0] & held[1]
+
+        driver.batch(keys())
+
+        assert dict(Counter(numbers)) == driver.results("a")
+        check_rows(state(driver, 0))
+
     def test_cannot_be_taken_from_a_fold_that_cannot_merge(self, tmp_path):
         fold = EachKey(counted, pa.int64())
         plans = [Plan(), Plan(parallelism={"a": 2}), Plan(parallelism={"a": 4})]
@@ -295,6 +322,18 @@ class TestPartsOfKeys:
 
 def counted(key, rows, before):
     return (before or 0) + len(rows)
+
+
+def test_two_keys_at_one_place_are_refused_rather_than_taken_for_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(keyed, "key_places", lambda codes: np.full(len(codes), 5, np.uint64))
+    driver = Driver(tmp_path, job(1))
+    driver.batch(keys(1))
+    before = driver.checkpoint.last_commit()
+
+    with pytest.raises(StateError, match=r"keys 1 and 2 .* have one place"):
+        driver.batch(keys(2))
+
+    assert before == driver.checkpoint.last_commit()
 
 
 class TestTypes:

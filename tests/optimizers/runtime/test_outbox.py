@@ -16,8 +16,10 @@ from optimizers.runtime import outbox
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Instance, Layout
 from optimizers.runtime.outbox import Outbox
+from optimizers.runtime.probes import PAIRS, name_of
 from optimizers.runtime.reports import Flow, TaskReport
 from optimizers.runtime.work import Settings, Work
+from optimizers.statistics import Probe
 
 TABLE = RoutingTable([1, 2, 5], [2, 2, 0], 3)
 
@@ -148,6 +150,21 @@ def test_senders_begin_with_different_instances_where_the_choice_is_free():
     first = [sent(box(Shuffle(), key=None, sender=n)[0], [tuples(1)])[0].target for n in range(3)]
 
     assert [0, 1, 2] == first
+
+
+@pytest.mark.parametrize("sender", [0, 1, 3, 6])
+def test_senders_look_at_different_tuples_for_statistics(sender):
+    job = Topology.source("s").then("a", key="k", parallelism=8).then("b", key="n")
+    layout = Layout.of(job, Cluster.uniform(2), Plan())
+    settings = Settings(observes=frozenset({Probe.PAIRS}), looked_at=8)
+    work = Work(layout, {}, Location("/nowhere"), settings)
+    report = TaskReport(operator="a", instance=sender, sender=sender)
+
+    sent(Outbox(work, job.edge("a", "b"), Instance("a", sender), sender, report), [tuples(32)])
+
+    (table,) = report.observed[name_of(PAIRS, "a", "b")]
+    assert list(range(sender % 4, 32, 4)) == sorted(table.column("right").to_pylist())
+    assert {4} == set(table.column("count").to_pylist())
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary()])
