@@ -23,7 +23,8 @@ from optimizers import (
     StateError,
     Topology,
 )
-from optimizers.folds import Count, EachKey, Last, Sum
+from optimizers.folds import Count, EachKey, Last, Sum, Together
+from optimizers.folds.fold import Fold
 from optimizers.runtime import keyed, resident
 from optimizers.runtime.layout import Instance
 from optimizers.runtime.parcels import Parcel, as_batches, packed
@@ -308,8 +309,11 @@ class TestPartsOfKeys:
         assert dict(Counter(numbers)) == driver.results("a")
         check_rows(state(driver, 0))
 
-    def test_cannot_be_taken_from_a_fold_that_cannot_merge(self, tmp_path):
+    @pytest.mark.parametrize("together", [False, True])
+    def test_cannot_be_taken_from_a_fold_that_cannot_merge(self, tmp_path, together):
         fold = EachKey(counted, pa.int64())
+        if together:
+            fold = Together(all=Count(), whole=Whole())
         plans = [Plan(), Plan(parallelism={"a": 2}), Plan(parallelism={"a": 4})]
         driver = Driver(tmp_path, job(3, fold, partial=True), plans)
         for _ in range(3):
@@ -318,6 +322,12 @@ class TestPartsOfKeys:
         said = driver.coordinator.decisions
         assert ["", True, ""] == [said[0].refused, "merge" in said[1].refused, said[2].refused]
         assert 4 == driver.coordinator.layout.topology.operator("a").parallelism
+
+
+class Whole(Count):
+    """Counts, but cannot put parts of a count together."""
+
+    merge = Fold.merge
 
 
 def counted(key, rows, before):
