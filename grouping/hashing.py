@@ -5,6 +5,7 @@ that gives sketches their columns. Stored state lies where it puts keys: changin
 is stored.
 """
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -75,6 +76,7 @@ def place_parts(places: Codes, parts: int) -> Parts:
     return chosen.astype(np.int32)
 
 
+@lru_cache(maxsize=64)
 def _constant(choice: int) -> np.uint64:
     """Return what sets one hash function apart from the next; scattered, as they follow in turn."""
     state = (_SEED + choice * _STEP) & _ALL_BITS
