@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from grouping.dispatcher import Dispatcher, Reporter, Truth
 from grouping.hashing import LARGEST_PARTS
 from grouping.routers import Router
 from sketches.checks import whole
@@ -22,11 +23,14 @@ class Grouping(ABC):
         one_owner: whether all tuples of one key reach one instance, whoever sends them, so that
             the instance may hold the key's state.
         needs_key: whether it chooses by a key.
+        listens: whether it can choose tuple by tuple, by what the instances report; see
+            `dispatcher`. Its router does without.
     """
 
     kind: ClassVar[str]
     one_owner: ClassVar[bool] = False
     needs_key: ClassVar[bool] = False
+    listens: ClassVar[bool] = False
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Refuse a grouping without a kind, such as this base class."""
@@ -55,12 +59,7 @@ class Grouping(ABC):
             InvalidValueError: a number is out of its range, or the grouping was made for another
                 number of instances.
         """
-        count = whole("instances", instances, at_least=1, at_most=LARGEST_PARTS)
-        if self.instances not in (None, count):
-            raise InvalidValueError(
-                f"instances={count}, but this {self.kind} grouping was made for {self.instances}; "
-                f"make one for {count}, or route to {self.instances}"
-            )
+        count = self._checked_instances(instances)
         number = whole("sender", sender, at_least=0)
         return self._router(count, number, _local(local, count))
 
@@ -70,6 +69,62 @@ class Grouping(ABC):
             f"{type(self).__name__} does not say how it routes; define its _router, or plan with "
             "a grouping that has one"
         )
+
+    def dispatcher(
+        self, instances: int, *, sender: int = 0, senders: int = 1, truth: Truth | None = None
+    ) -> Dispatcher:
+        """Return what sends the tuples of one sender one by one, and hears from the instances.
+
+        Args:
+            instances: how many instances the target has.
+            sender: the number of the sending instance, from 0.
+            senders: how many instances send.
+            truth: things as they are, where that can be known, for groupings that need it.
+
+        Raises:
+            InvalidValueError: a number is out of its range, the grouping was made for another
+                number of instances, needs the truth, or does not listen.
+        """
+        count = self._checked_instances(instances)
+        total = whole("senders", senders, at_least=1)
+        number = whole("sender", sender, at_least=0, at_most=total - 1)
+        return self._dispatcher(count, number, total, truth)
+
+    def reporter(self, instance: int, *, instances: int, senders: int = 1) -> Reporter:
+        """Return what one instance tells the dispatchers of this grouping with.
+
+        Args:
+            instance: which instance.
+            instances: how many there are.
+            senders: how many instances send to it.
+        """
+        count = self._checked_instances(instances)
+        number = whole("instance", instance, at_least=0, at_most=count - 1)
+        return self._reporter(number, count, whole("senders", senders, at_least=1))
+
+    def _dispatcher(
+        self, instances: int, sender: int, senders: int, truth: Truth | None
+    ) -> Dispatcher:
+        """Return a dispatcher; the arguments are checked. To be overridden where one listens."""
+        raise self._deaf()
+
+    def _reporter(self, instance: int, instances: int, senders: int) -> Reporter:
+        """Return a reporter; the arguments are checked. To be overridden where one listens."""
+        raise self._deaf()
+
+    def _deaf(self) -> InvalidValueError:
+        return InvalidValueError(
+            f"a {self.kind} grouping hears nothing from instances; ask it for its router()"
+        )
+
+    def _checked_instances(self, instances: int) -> int:
+        count = whole("instances", instances, at_least=1, at_most=LARGEST_PARTS)
+        if self.instances not in (None, count):
+            raise InvalidValueError(
+                f"instances={count}, but this {self.kind} grouping was made for {self.instances}; "
+                f"make one for {count}, or route to {self.instances}"
+            )
+        return count
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as JSON types."""
