@@ -106,27 +106,49 @@ class CostSketch(HashedSketch):
             )
         return self._total_cost / self._total
 
-    def update(self, keys: Any, costs: Any) -> None:
+    def update(self, keys: Any, costs: Any, counts: Any = None) -> None:
         """Count a batch of tuples and what they cost.
 
         Args:
             keys: what `sketches.keys.as_keys` reads, of the kind of those before.
             costs: a finite, non-negative number for each key.
+            counts: of how many tuples each cost is the sum, above 0; of one if left out. It is
+                the same as to give each of them, and all their costs, in one batch.
 
         Raises:
             InvalidKeyError: a key cannot be counted, or is of another kind.
-            InvalidValueError: a cost cannot be counted, or there are more or fewer than keys.
+            InvalidValueError: a cost or count cannot be counted, or there are more or fewer than
+                keys.
         """
         column = self._read(keys)
         costs = checks.weights("costs", costs, len(column))
-        total = grown("total", self._total, float(len(column)))
+        numbers = None if counts is None else _checked_counts(counts, len(column))
+        added = float(len(column)) if numbers is None else sum_of(numbers)
+        total = grown("total", self._total, added)
         total_cost = grown("total_cost", self._total_cost, sum_of(costs))
         if self._exact:
-            self._update_exact(Tallies.of_batch(column.codes, costs))
+            self._update_exact(_tallies(column.codes, costs, numbers))
         else:
-            self._hashes.scatter(column.codes, (self._counts, 1.0), (self._costs, costs))
+            more = 1.0 if numbers is None else numbers
+            self._hashes.scatter(column.codes, (self._counts, more), (self._costs, costs))
         self._total, self._total_cost = total, total_cost
         self._remember_kind(column)
+
+    def spread(self, count: float, cost: float) -> None:
+        """Count tuples of many keys that nobody has kept: evenly, as hashing spreads rare keys.
+
+        Args:
+            count: how many tuples they are.
+            cost: what they cost together.
+        """
+        count, cost = checks.amount("count", count), checks.amount("cost", cost)
+        if cost and not count:
+            raise InvalidValueError(f"cost={cost!r} of no tuples; say of how many it is the sum")
+        total = grown("total", self._total, count)
+        total_cost = grown("total_cost", self._total_cost, cost)
+        self._counts += count / self.width
+        self._costs += cost / self.width
+        self._total, self._total_cost = total, total_cost
 
     def add(self, key: Any, cost: float) -> None:
         """Count one tuple. To count many, `update` is much faster."""
@@ -302,6 +324,26 @@ class CostSketch(HashedSketch):
         self._heavy, dropped = both.heaviest(self._exact, preferred=Tallies.none())
         self._count(dropped)
         self._total, self._total_cost = totals["total"], totals["total_cost"]
+
+
+def _checked_counts(counts: Any, length: int) -> NDArray[np.float64]:
+    """Return how many tuples each cost is the sum of: none of them zero."""
+    numbers = checks.weights("counts", counts, length)
+    none = np.flatnonzero(numbers == 0)
+    if len(none):
+        raise InvalidValueError(
+            f"counts[{none[0]}]=0 tuples have no cost; leave out keys that did not come"
+        )
+    return numbers
+
+
+def _tallies(
+    codes: Codes, costs: NDArray[np.float64], counts: NDArray[np.float64] | None
+) -> Tallies:
+    """Return each key of a batch once, with the sums of its counts and of its costs."""
+    if counts is None:
+        return Tallies.of_batch(codes, costs)
+    return Tallies(codes, counts, costs, np.zeros(len(codes))).union(Tallies.none())
 
 
 def _ratios(

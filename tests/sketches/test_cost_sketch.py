@@ -1,5 +1,6 @@
 import copy
 import math
+import sys
 from collections import Counter
 
 import numpy as np
@@ -358,6 +359,69 @@ def test_a_newcomer_must_be_strictly_heavier_to_take_a_place():
     assert parts["heavy_counts"].tolist() == [1.0]
     assert parts["heavy_before"].tolist() == [2.0]
     assert sketch.estimate([1, 2]).tolist() == [1.0, 9.0]
+
+
+# --- several tuples at once ----------------------------------------------------------------------
+
+SUMS = st.lists(st.tuples(KEYS, COSTS, st.integers(1, 5)), max_size=20)
+
+
+@given(st.lists(SUMS, max_size=4), SHAPES, st.integers(0, 5))
+def test_the_sum_of_several_tuples_is_the_same_as_each_of_them(batches, shape, exact):
+    sketch = CostSketch(**shape, exact=exact)
+    for batch in batches:
+        sums = [cost * count for _, cost, count in batch]
+        sketch.update([key for key, _, _ in batch], sums, [count for _, _, count in batch])
+    one_by_one = [[(key, cost) for key, cost, n in batch for _ in range(n)] for batch in batches]
+    assert fed(*one_by_one, exact=exact, **shape) == sketch
+
+
+@EXACT
+@pytest.mark.parametrize(
+    ("counts", "match"),
+    [
+        ([1, 0], r"counts\[1\]=0"),
+        ([1, -1], r"counts\[1\]"),
+        ([1, math.inf], r"counts\[1\]"),
+        ([1], "counts of shape"),
+        ("12", "counts of type"),
+        ([sys.float_info.max, sys.float_info.max], "total"),
+    ],
+)
+def test_sums_of_no_tuples_and_the_like_are_refused(exact, counts, match):
+    sketch = fed([(1, 2.0)], width=3, depth=2, exact=exact)
+    refuses(sketch, InvalidValueError, lambda s: s.update([1, 2], [1.0, 2.0], counts), match)
+
+
+@given(BATCHES, st.integers(0, 100), COSTS, st.integers(0, 4))
+def test_tuples_of_unknown_keys_count_in_the_mean_and_in_no_key(batches, count, cost, exact):
+    # Cells of a power of two share exactly, so that nothing is lost even to rounding.
+    sketch = fed(*batches, width=16, depth=3, exact=exact)
+    known = sketch.copy()
+    sketch.spread(count, cost if count else 0.0)
+    assert known.total + count == sketch.total
+    assert known.total_cost + (cost if count else 0.0) == sketch.total_cost
+    before, after = parts_of(known), parts_of(sketch)
+    assert (before["counts"] + count / 16).tolist() == after["counts"].tolist()
+    assert (before["costs"] + (cost if count else 0.0) / 16).tolist() == after["costs"].tolist()
+    for name in TABLES[2:]:
+        assert before[name].tolist() == after[name].tolist()
+
+
+def test_a_key_among_others_that_nobody_kept_is_taken_for_one_of_them():
+    sketch = CostSketch(1 << 10, 4, exact=1)
+    sketch.update([1], [900.0], [100])
+    sketch.spread(900, 1800.0)
+    assert [9.0, 2.0] == sketch.estimate([1, 7]).tolist()
+    assert 2.7 == sketch.mean
+
+
+@pytest.mark.parametrize(
+    ("given_", "match"), [((-1, 0), "count"), ((1, -1), "cost"), ((0, 1.0), "of no tuples")]
+)
+def test_impossible_sums_of_unknown_keys_are_refused(given_, match):
+    sketch = fed([(1, 2.0)], width=3, depth=2)
+    refuses(sketch, InvalidValueError, lambda sketch: sketch.spread(*given_), match)
 
 
 # --- the past ------------------------------------------------------------------------------------
