@@ -15,6 +15,7 @@ from grouping.distribution_aware import DistributionAware
 from grouping.grouping import Grouping
 from grouping.hashing import Parts, hash_parts
 from grouping.heavy_routers import DChoicesRouter, WChoicesRouter
+from grouping.online_shuffle import OnlineShuffle
 from grouping.routers import OwnerRouter, PartialKeyRouter, RoundRobinRouter, Router
 from grouping.routing_table import RoutingTable
 from sketches.checks import number, whole
@@ -27,6 +28,7 @@ __all__ = [
     "Fields",
     "Grouping",
     "LocalOrShuffle",
+    "OnlineShuffle",
     "PartialKey",
     "RoutingTable",
     "Shuffle",
@@ -244,6 +246,7 @@ GROUPINGS: tuple[type[Grouping], ...] = (
     RoutingTable,
     DistributionAware,
     WorstCase,
+    OnlineShuffle,
 )
 """The groupings that a document may name by their kind; others go by their place."""
 

@@ -22,6 +22,7 @@ from grouping.groupings import (
     DistributionAware,
     Fields,
     LocalOrShuffle,
+    OnlineShuffle,
     PartialKey,
     RoutingTable,
     Shuffle,
@@ -50,9 +51,13 @@ EACH = (
     TABLE,
     DistributionAware(TABLE, [0, 1, 2, 3, 4, 4, 4]),
     WorstCase(TABLE),
+    OnlineShuffle(),
+    OnlineShuffle(window=16, tolerance=0.5, resync=16, wall_clock=True),
 )
 ALL_SPECS = pytest.mark.parametrize("grouping", EACH, ids=repr)
-KEYED = pytest.mark.parametrize("grouping", [g for g in EACH if g.needs_key], ids=repr)
+# The routers of those that listen to instances deal tuples out in turn.
+BY_KEY = [grouping for grouping in EACH if grouping.needs_key and not grouping.listens]
+KEYED = pytest.mark.parametrize("grouping", BY_KEY, ids=repr)
 
 
 def skewed(size, *, exponent=1.4, seed=3, distinct=20_000):
