@@ -1,0 +1,9 @@
+"""Simulation: jobs run tuple by tuple, on clusters of any size, in a process of one's own."""
+
+from optimizers.simulation.engine import SimulationEngine
+from optimizers.simulation.network import Network
+from optimizers.simulation.simulated import Simulated
+from optimizers.simulation.stream import Stream
+from optimizers.simulation.work import Work
+
+__all__ = ["Network", "Simulated", "SimulationEngine", "Stream", "Work"]

@@ -1,0 +1,156 @@
+"""Conversations: what the senders of an edge and the instances they send to tell each other."""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TypeAlias
+
+from grouping.dispatcher import Dispatcher, Letters, Message, Reporter
+from grouping.grouping import Grouping
+from optimizers.errors import InvalidValueError
+from optimizers.simulation.stream import Floats
+
+Parcel: TypeAlias = tuple[float, int, int, int, int, Message]
+"""A message on its way: when it arrives, of which edge, from where, its number, and for whom."""
+
+
+class Backlog:
+    """What is left to do at each instance of an operator: the truth, for those who may know it.
+
+    Attributes:
+        now: the time.
+        taken: how long the tuple at hand takes at rate 1.
+        free: when each instance is done with all it has.
+        ends: for each instance when each of its tuples is done, in order.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.taken = 0.0
+        self.rates: list[float] = []
+        self.free: list[float] = []
+        self.ends: list[list[float]] = []
+        self._passed: list[int] = []
+
+    def begin(self, rates: Floats, free: Floats) -> None:
+        """Start anew from when each instance is free."""
+        self.rates, self.free = rates.tolist(), free.tolist()
+        self.ends = [[] for _ in self.free]
+        self._passed = [0] * len(self.free)
+
+    def seconds(self, instance: int) -> float:
+        """Return how long the tuple at hand will take at an instance."""
+        return self.taken * self.rates[instance]
+
+    def backlog(self, instance: int) -> float:
+        """Return how many seconds of work an instance has before it."""
+        return max(0.0, self.free[instance] - self.now)
+
+    def waiting(self, instance: int) -> int:
+        """Return how many tuples an instance has before it, with the one it is at."""
+        ends, passed = self.ends[instance], self._passed[instance]
+        while passed < len(ends) and ends[passed] <= self.now:
+            passed += 1
+        self._passed[instance] = passed
+        return len(ends) - passed
+
+
+class Conversation:
+    """The dispatchers and reporters of one edge, and the messages between them.
+
+    Args:
+        grouping: how tuples are spread.
+        senders: how many instances send.
+        instances: how many they send to.
+        truth: of the target.
+        since: from when on tuples are spread so.
+
+    Attributes:
+        messages: how many messages were sent to dispatchers.
+        carried: how many travelled with a tuple.
+    """
+
+    def __init__(
+        self, grouping: Grouping, senders: int, instances: int, truth: Backlog, since: float
+    ) -> None:
+        self.made_for = grouping, senders, instances
+        self.since = since
+        self.instances = instances
+        self.messages = 0
+        self.carried = 0
+        self._where = grouping.kind
+        self.dispatchers: list[Dispatcher] = [
+            grouping.dispatcher(instances, sender=sender, senders=senders, truth=truth)
+            for sender in range(senders)
+        ]
+        self.reporters: list[Reporter] = [
+            grouping.reporter(instance, instances=instances, senders=senders)
+            for instance in range(instances)
+        ]
+
+    def dispatch(self, sender: int, code: int, now: float) -> tuple[int, Message | None]:
+        """Return the instance for a tuple, and what is to travel with it.
+
+        Raises:
+            InvalidValueError: the dispatcher chose an instance that is not there.
+        """
+        dispatchers = self.dispatchers
+        # Senders that a plan has taken away may have something left to send.
+        chosen, carried = dispatchers[sender % len(dispatchers)].dispatch(code, now)
+        if not 0 <= chosen < self.instances:
+            raise InvalidValueError(
+                f"the dispatcher of a {self._where} grouping chose instance {chosen!r} of "
+                f"{self.instances}; let it return one that is there"
+            )
+        if carried is not None:
+            self.carried += 1
+        return chosen, carried
+
+    def receive(self, sender: int, message: Message, now: float) -> None:
+        """Let the dispatcher of a sender take in a message.
+
+        Raises:
+            InvalidValueError: a reporter wrote to a sender that is not there.
+        """
+        if not 0 <= sender < len(self.dispatchers):
+            raise InvalidValueError(
+                f"a reporter of a {self._where} grouping wrote to sender {sender!r} of "
+                f"{len(self.dispatchers)}; let it write to one that is there"
+            )
+        self.dispatchers[sender].receive(message, now)
+
+    def executed(  # noqa: PLR0913, PLR0917
+        self, instance: int, sender: int, code: int, seconds: float, now: float, carried: Message
+    ) -> Letters:
+        """Tell the reporter of an instance that a tuple was executed, and return its letters."""
+        if instance >= self.instances:
+            return ()
+        sender %= len(self.dispatchers)
+        letters = self.reporters[instance].executed(sender, code, seconds, now, carried)
+        if letters:
+            self.messages += len(letters)
+        return letters
+
+
+class Post:
+    """Messages on their way to dispatchers, by the time at which they arrive."""
+
+    def __init__(self) -> None:
+        self._number = count()
+        self.parcels: list[Parcel] = []
+
+    def send(self, time: float, edge: int, instance: int, sender: int, message: Message) -> None:
+        """Let a message arrive at a time."""
+        heappush(self.parcels, (time, edge, instance, next(self._number), sender, message))
+
+    def forget(self, edge: int) -> None:
+        """Drop the messages of an edge that nobody waits for any more."""
+        self.parcels[:] = [parcel for parcel in self.parcels if parcel[1] != edge]
+        heapify(self.parcels)
+
+    def deliver(self, now: float, receive: Callable[[int, int, Message, float], None]) -> None:
+        """Hand out all messages that have arrived by now."""
+        parcels = self.parcels
+        while parcels and parcels[0][0] <= now:
+            time, edge, _, _, sender, message = heappop(parcels)
+            receive(edge, sender, message, time)

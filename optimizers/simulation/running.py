@@ -1,0 +1,220 @@
+"""A simulated run: stations and passages that go on from epoch to epoch."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError, PlanError
+from optimizers.operators import EdgeName
+from optimizers.plan import Plan
+from optimizers.runtime.layout import Layout
+from optimizers.simulation.conversation import Backlog, Conversation, Post
+from optimizers.simulation.listening import Listener
+from optimizers.simulation.network import Network
+from optimizers.simulation.observing import Epoch, Flow, into
+from optimizers.simulation.passage import Passage, emitted
+from optimizers.simulation.station import Station
+from optimizers.simulation.stream import Floats
+from optimizers.simulation.table import Arrivals, Numbers, Served, Shipments
+from optimizers.simulation.tuples import Tuples
+from optimizers.topology import Topology
+
+
+class Running:
+    """A job as it runs.
+
+    Operators are gone through in the order of the job, each to the end of the epoch: queues are
+    infinite, so nothing that happens behind an operator has an effect on it, but for messages,
+    which go back by one edge.
+
+    Args:
+        topology: the job as declared.
+        cluster: the machines as declared.
+        network: what shipping costs.
+        tuples: what comes in.
+    """
+
+    def __init__(
+        self, topology: Topology, cluster: Cluster, network: Network, tuples: Tuples
+    ) -> None:
+        self.topology = topology
+        self.tuples = tuples
+        self.network = network
+        self.stations = {name: Station(name, tuples.seconds(name)) for name in topology.order}
+        self.entering = {
+            name: [
+                Passage(edge, number, tuples, self.stations[edge.source], self.stations[name])
+                for number, edge in enumerate(into(topology, name))
+            ]
+            for name in topology.order
+        }
+        by_edge = {
+            passage.edge.name: passage for each in self.entering.values() for passage in each
+        }
+        self.passages: dict[EdgeName, Passage] = {
+            edge.name: by_edge[edge.name] for edge in topology.edges
+        }
+        self.leaving = {
+            name: [self.passages[edge.name] for edge in topology.outputs(name)]
+            for name in topology.order
+        }
+        self.talks: dict[str, dict[int, Conversation]] = {name: {} for name in topology.order}
+        self.posts = {name: Post() for name in topology.order}
+        self.truths = {name: Backlog() for name in topology.order}
+        self._admitted = dict.fromkeys(topology.sources, 0)
+        self._cluster = cluster
+        self._nodes: dict[str, int] = {}
+        network_cost = network.per_batch + tuples.sizes * network.per_byte
+        self._unit: Floats | None = network_cost if network.charges else None
+
+    def begin(self, plan: Plan, number: int, now: float) -> Epoch:
+        """Begin an epoch under a plan."""
+        layout = Layout.of(self.topology, self._cluster, plan)
+        machines = self._cluster.under(plan)
+        for node in machines.nodes:
+            self._nodes.setdefault(node.name, len(self._nodes))
+        self._refuse(plan, layout)
+        for name, station in self.stations.items():
+            homes = layout.homes[name].nodes
+            speeds = self._speeds(name, len(homes))
+            capacities = np.array([machines.node(home).capacity for home in homes])
+            nodes = np.array([self._nodes[home] for home in homes])
+            station.fit(nodes, 1.0 / (speeds * capacities))
+        for passage in self.passages.values():
+            passage.under(layout)
+            self._talk(passage, layout, now)
+        epoch = Epoch(number, now, layout)
+        epoch.flows = {name: Flow() for name in self.passages}
+        return epoch
+
+    def advance(self, epoch: Epoch, until: float) -> None:
+        """Let an epoch run to its end."""
+        for name in self.topology.order:
+            epoch.served[name] = self._execute(name, epoch, until)
+            self._send(name, epoch)
+
+    def _refuse(self, plan: Plan, layout: Layout) -> None:
+        """Refuse what cannot be simulated."""
+        for name, size in plan.batch.items():
+            if size > 1 and layout.topology.outputs(name):
+                raise PlanError(f"batch[{name!r}]={size}: batches cannot be simulated yet; plan 1")
+        if not self.network.delays and not self.network.charges:
+            return
+        for edge in layout.topology.edges:
+            if layout.topology.grouping(*edge.name).listens:
+                raise PlanError(
+                    f"edge {edge} has a grouping that listens, which cannot be simulated on a "
+                    "network that takes time yet; use Network()"
+                )
+
+    def _speeds(self, name: str, instances: int) -> Floats:
+        speeds = self.tuples.work(name).speeds
+        if speeds is None:
+            return np.ones(instances)
+        if len(speeds) != instances:
+            raise InvalidValueError(
+                f"operator {name!r} has {instances} instances and speeds for {len(speeds)}; "
+                "give one for each, or None"
+            )
+        return np.array(speeds)
+
+    def _talk(self, passage: Passage, layout: Layout, now: float) -> None:
+        """Let those who listen on an edge begin to talk, or go on where nothing has changed."""
+        source, target = passage.edge.name
+        talks, grouping = self.talks[target], layout.topology.grouping(source, target)
+        if not grouping.listens:
+            talks.pop(passage.number, None)
+            self.posts[target].forget(passage.number)
+            return
+        senders, instances = (
+            layout.topology.operator(name).parallelism for name in (source, target)
+        )
+        known = talks.get(passage.number)
+        if known is None or known.made_for != (grouping, senders, instances):
+            self.posts[target].forget(passage.number)
+            truth = self.truths[target]
+            talks[passage.number] = Conversation(grouping, senders, instances, truth, now)
+
+    def _execute(self, name: str, epoch: Epoch, until: float) -> Served:
+        """Let an operator execute what reaches it, as far as it is done before a time."""
+        station, passages = self.stations[name], self.entering[name]
+        if not passages:
+            station.queue = station.queue.joined(self._admit(name, epoch, until))
+        elif self.talks[name]:
+            return self._listen(name, epoch, until)
+        else:
+            arrivals = (passage.travel(self.network, until) for passage in passages)
+            station.queue = self._in_order(station.queue.joined(*arrivals))
+        extra = None
+        if self._unit is not None and self.leaving[name]:
+            count = self.tuples.emitted(name)
+            extra = self._unit * len(self.leaving[name]) * (1 if count is None else count)
+        return station.serve(extra, until)
+
+    def _in_order(self, arrivals: Arrivals) -> Arrivals:
+        """Return arrivals in the order in which they are served."""
+        if not self.network.delays and not self.network.charges:
+            return arrivals.take(np.argsort(arrivals.times, kind="stable"))
+        keys = (arrivals.senders, arrivals.edges, arrivals.closed, arrivals.times)
+        return arrivals.take(np.lexsort(keys))
+
+    def _admit(self, name: str, epoch: Epoch, until: float) -> Arrivals:
+        """Return what comes in at a source before a time, dealt out to its instances in turn."""
+        rows = self.tuples.rows_of(name)
+        times = self.tuples.times[rows]
+        first = self._admitted[name]
+        last = self._admitted[name] = int(np.searchsorted(times, until))
+        places = np.arange(first, last)
+        rows, times = rows[places], times[places]
+        instances = places % epoch.layout.topology.operator(name).parallelism
+        came = Shipments(rows, instances, instances, times, times)
+        return Arrivals.of(came, times, -1)
+
+    def _listen(self, name: str, epoch: Epoch, until: float) -> Served:
+        passages = self.entering[name]
+        listener = Listener(
+            self.stations[name], passages, self.talks[name], self.posts[name], self.truths[name]
+        )
+        offered = [passage.travel(self.network, until) for passage in passages]
+        arrivals = self._in_order(offered[0].joined(*offered[1:]))
+        before = {number: _said(talk) for number, talk in self.talks[name].items()}
+        served, settled = listener.serve(arrivals, until)
+        for number, talk in self.talks[name].items():
+            passage = passages[number]
+            own = settled.take(settled.edges == number)
+            flow = epoch.flows[passage.edge.name]
+            self._count(passage, epoch, own.rows, own.senders, own.instances)
+            messages, carried = _said(talk)
+            flow.messages += messages - before[number][0]
+            flow.carried += carried - before[number][1]
+        return served
+
+    def _send(self, name: str, epoch: Epoch) -> None:
+        """Send what comes of what an operator has executed."""
+        passages = self.leaving[name]
+        if not passages:
+            return
+        counts = self.tuples.emitted(name)
+        found = emitted(epoch.served[name], counts, passages, self._unit)
+        for passage, shipments in zip(passages, found, strict=True):
+            if passage.number not in self.talks[passage.edge.target]:
+                instances = passage.route(shipments.rows, shipments.senders)
+                shipments = replace(shipments, instances=instances)  # noqa: PLW2901
+                self._count(passage, epoch, shipments.rows, shipments.senders, instances)
+            passage.departing = passage.departing.joined(shipments)
+
+    def _count(
+        self, passage: Passage, epoch: Epoch, rows: Numbers, senders: Numbers, instances: Numbers
+    ) -> None:
+        """Count what is sent along an edge."""
+        flow = epoch.flows[passage.edge.name]
+        nodes = passage.source.nodes[senders], passage.target.nodes[instances]
+        flow.tuples += len(rows)
+        flow.bytes += float(self.tuples.sizes[rows].sum())
+        flow.local += int((nodes[0] == nodes[1]).sum())
+        epoch.sent[passage.edge.name] = rows
+
+
+def _said(talk: Conversation) -> tuple[int, int]:
+    return talk.messages, talk.carried
