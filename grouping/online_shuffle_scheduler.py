@@ -129,8 +129,7 @@ class OnlineShuffleDispatcher(Dispatcher):
 
     def _hear(self, answer: Answer) -> None:
         """Keep the first answer of each instance in this epoch; when all are here, apply them."""
-        asking = self._state in (SchedulerState.SEND_ALL, SchedulerState.WAIT_ALL)
-        if not asking or answer.epoch != self._epoch or answer.instance in self._answers:
+        if answer.epoch != self._epoch or answer.instance in self._answers:
             return
         self._answers[answer.instance] = answer.delta
         if len(self._answers) == len(self._order):
@@ -162,7 +161,6 @@ class OnlineShuffleDispatcher(Dispatcher):
         """Correct all estimates at once: corrected one by one, the first would draw all tuples."""
         for instance, delta in self._answers.items():
             self._loads.change(instance, delta)
-        self._to_ask.clear()
         self._state = SchedulerState.RUN
         self._left = self._until_resync
 

@@ -392,6 +392,15 @@ def test_of_equal_estimates_the_turn_that_is_longest_ago_and_not_the_lowest_numb
     assert [0, 1, 0, 1] == sent
 
 
+def test_a_correction_is_no_turn(waiting):
+    waiting.dispatch(Cheap.a, 0.0)
+    waiting.receive(Answer(0, 1, 0.0), 0.0)
+    waiting.receive(Answer(1, 1, 1.0), 0.0)
+
+    assert [2.0, 2.0] == waiting.estimates
+    assert (1, None) == waiting.dispatch(Cheap.a, 0.0)
+
+
 # Refusals: each names the value, and changes nothing.
 
 
