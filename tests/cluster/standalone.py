@@ -2,7 +2,7 @@
 
 The addresses 127.0.0.2, 127.0.0.3 and so on all lead back to this machine, and no rights are needed
 to use them. To Spark they are different hosts, so it tells local from remote bytes, and prefers
-hosts, as on a real cluster.
+hosts, as on a real cluster. For hosts with a network between them see `network`.
 """
 
 import os
@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.find_spark_home import _find_spark_home
@@ -20,32 +21,56 @@ from pyspark.sql import SparkSession
 _PATIENCE = 90.0
 
 
+@dataclass(frozen=True)
+class Host:
+    """Where a master or a worker runs.
+
+    Attributes:
+        address: by which it is known.
+        entered: the command that runs another one there; nothing on this machine itself.
+        port: of a master that runs there; by default one that is free on this machine.
+    """
+
+    address: str
+    entered: tuple[str, ...] = ()
+    port: int | None = None
+
+
 @contextmanager
 def standalone(
-    workers: int = 3, *, folder: Path, cores: int = 1, memory: str = "1g"
+    workers: int = 3,
+    *,
+    folder: Path,
+    cores: int = 1,
+    memory: str = "1g",
+    master: Host | None = None,
+    hosts: Sequence[Host] = (),
 ) -> Iterator[str]:
     """Start a master and workers, and yield the master's URL.
 
     Args:
-        workers: how many, on 127.0.0.2 and so on.
+        workers: how many.
         folder: for logs and for what workers write.
         cores: of each worker.
         memory: of each worker.
+        master: where the master runs; by default 127.0.0.1.
+        hosts: where the workers run; by default 127.0.0.2 and so on.
     """
-    port = _free_port()
-    url = f"spark://127.0.0.1:{port}"
+    master = master or Host("127.0.0.1")
+    hosts = hosts or [Host(f"127.0.0.{number + 2}") for number in range(workers)]
+    port = str(master.port or _free_port())
+    url = f"spark://{master.address}:{port}"
     processes = []
     try:
-        master = ("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
-        processes.append(_started(master, "127.0.0.1", folder))
-        _await(port)
-        for number in range(workers):
-            host = f"127.0.0.{number + 2}"
-            work = folder / host
+        command = ("master.Master", "--host", master.address, "--port", port, "--webui-port", "0")
+        processes.append(_started(command, master, folder))
+        _await(master.address, int(port))
+        for host in hosts[:workers]:
+            work = folder / host.address
             work.mkdir(parents=True, exist_ok=True)
             settings = ("--cores", str(cores), "--memory", memory, "--work-dir", str(work))
-            worker = ("worker.Worker", "--host", host, "--webui-port", "0", *settings, url)
-            processes.append(_started(worker, host, folder))
+            command = ("worker.Worker", "--host", host.address, "--webui-port", "0", *settings, url)
+            processes.append(_started(command, host, folder))
         yield url
     finally:
         for process in reversed(processes):
@@ -97,15 +122,16 @@ _SETTINGS = {
 }
 
 
-def _started(command: Sequence[str], host: str, folder: Path) -> "subprocess.Popen[bytes]":
+def _started(command: Sequence[str], host: Host, folder: Path) -> "subprocess.Popen[bytes]":
     home = Path(_find_spark_home())
     name, *arguments = command
-    environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {**os.environ, "SPARK_LOCAL_IP": host.address, "SPARK_DAEMON_MEMORY": "256m"}
     environment["SPARK_HOME"] = str(home)
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}-{host}.log").open("wb") as log:
+    program = str(home / "bin" / "spark-class")
+    with (folder / f"{name}-{host.address}.log").open("wb") as log:
         return subprocess.Popen(
-            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+            [*host.entered, program, f"org.apache.spark.deploy.{name}", *arguments],
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -118,11 +144,11 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _await(port: int) -> None:
+def _await(address: str, port: int) -> None:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
+            with socket.create_connection((address, port), timeout=1):
                 return
         except OSError:
             if time.monotonic() > deadline:
