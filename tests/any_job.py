@@ -463,7 +463,7 @@ def scripts(draw, drawn, count, parallelism=None):
     return made
 
 
-PROBES = st.sets(st.sampled_from((Probe.PAIRS, Probe.GROUPS, Probe.OPERATORS)))
+PROBES = st.sets(st.sampled_from(tuple(Probe)))
 
 
 def run_shuffled(work, ticket, sources, seed, *, attempts=1, last=None, tamper=None):

@@ -6,6 +6,7 @@ after it, it takes the reports, commits the batch and asks the optimizer what sh
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,17 +20,20 @@ from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.epoch import Epoch
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.owners import Handover, handover
+from optimizers.runtime.probes import TRIAL, name_of
 from optimizers.runtime.records import Commit
 from optimizers.runtime.reports import TaskReport, check_delivery
 from optimizers.runtime.state_columns import Columns, columns_after
 from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.summary import BatchSummary, Decision
+from optimizers.runtime.ways import Trial
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.checks import amount, whole
 from sketches.key_columns import Pairs
 from sketches.space_saving import SpaceSaving
+from sketches.values import FrozenMap
 
 _LOG = logging.getLogger(__name__)
 
@@ -92,6 +96,7 @@ class Coordinator:
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._history: dict[EdgeName, KeyPairs] = {}
+        self._trials: dict[str, Trial] = defaultdict(Trial)
         self._epochs = 0
         self.decisions: list[Decision] = []
         self.batches: list[BatchSummary] = []
@@ -140,7 +145,8 @@ class Coordinator:
             if plan is not None:
                 self._put_in_force(plan, batch)
         self._decided = Plan()
-        ticket = Ticket(batch, self._planned == batch, self._state)
+        ways = {name: trial.way for name, trial in self._trials.items()}
+        ticket = Ticket(batch, self._planned == batch, self._state, FrozenMap(ways))
         return Assignment(self._work, ticket, self._plan, self._planned)
 
     def commit(
@@ -176,6 +182,9 @@ class Coordinator:
         summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
         self.batches.append(summary)
         self._epoch.add(reports, seconds)
+        for report in reports:
+            for table in report.observed.get(name_of(TRIAL, report.operator), ()):
+                self._trials[report.operator].add(table)
         if self._epoch.batches >= self._every or self._has_drifted(summary):
             self._end_epoch(batch)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:

@@ -11,6 +11,7 @@ from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from optimizers.operators import EdgeName
 from optimizers.runtime import probes
+from optimizers.runtime.cost_tally import count_costs
 from optimizers.runtime.layout import Instance, Layout
 from optimizers.runtime.reports import TaskReport
 from optimizers.statistics import (
@@ -20,11 +21,13 @@ from optimizers.statistics import (
     OperatorStatistics,
     Statistics,
 )
+from sketches.cost_sketch import CostSketch
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
 _PAIRS = 1 << 20
 _KEYS = 1 << 18
+_COSTS = {"width": 1 << 10, "depth": 4, "exact": 1 << 10}  # of each instance
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +53,7 @@ class Epoch:
         self._keys: dict[str, SpaceSaving] = {}
         self._groups: dict[str, Floats] = {}
         self._traffic: dict[EdgeName, Floats] = {}
-        self._state: dict[str, float] = defaultdict(float)
+        self._costs: dict[str, dict[tuple[str, str], dict[int, CostSketch]]] = {}
 
     @property
     def batches(self) -> int:
@@ -114,6 +117,7 @@ class Epoch:
                 for name, tuples in self._groups.items()
             },
             traffic={hop: _as_traffic(cells) for hop, cells in self._traffic.items()},
+            costs={name: self._costs_of(name) for name in self._costs},
         )
 
     def _observe(
@@ -139,6 +143,11 @@ class Epoch:
                     tuples = table.column("tuples").to_numpy()
                     seen[0] += tuples
                     seen[1] += tuples * (report.seconds / max(report.tuples, 1))
+            case (probes.COSTS, operator, key, told):
+                sketches_of = self._costs.setdefault(operator, {}).setdefault((told, key), {})
+                sketch_of = sketches_of.setdefault(report.instance, CostSketch(**_COSTS))
+                for table in tables:
+                    count_costs(sketch_of, table)
             case (probes.TRAFFIC, first, second):
                 job = self._layout.topology
                 shape = job.operator(first).key_groups, job.operator(second).key_groups
@@ -146,6 +155,22 @@ class Epoch:
                 for table in tables:
                     places = [table.column(name).to_numpy() for name in ("source", "target")]
                     cells[places[0], places[1]] += table.column("tuples").to_numpy()
+
+    def _costs_of(self, operator: str) -> tuple[CostSketch, ...]:
+        """Return the costs at each instance: of each tuple, if they were told apart at all.
+
+        Keys of several kinds do not go into one sketch; then it is those that came most.
+        """
+        seen = self._costs[operator]
+        told_apart = any(told == probes.EACH for told, _ in seen)
+        totals = {
+            (sum(sketch.total for sketch in sketches.values()), kind): sketches
+            for (told, kind), sketches in seen.items()
+            if (told == probes.EACH) is told_apart
+        }
+        chosen = totals[max(totals)]
+        number = self._layout.topology.operator(operator).parallelism
+        return tuple(chosen.get(instance, CostSketch(**_COSTS)) for instance in range(number))
 
     def _group_statistics(self, name: str, seen: Floats, state_bytes: float) -> GroupStatistics:
         """Return the load of each key group, as shares of the epoch's time."""

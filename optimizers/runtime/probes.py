@@ -18,7 +18,9 @@ from optimizers.runtime.work import Work
 from optimizers.statistics import Probe
 from sketches.keys import Codes, pair_codes
 
-PAIRS, KEYS, GROUPS, TRAFFIC = "pairs", "keys", "groups", "traffic"
+PAIRS, KEYS, GROUPS, TRAFFIC, COSTS = "pairs", "keys", "groups", "traffic", "costs"
+TRIAL = "trial"
+EACH, MEAN = "each", "mean"  # costs of each tuple by itself; of all tuples of a call alike
 
 
 def name_of(kind: str, *operators: str) -> str:
@@ -53,7 +55,7 @@ def observe_edge(
         if not set(before.key_columns) <= set(tuples.column_names):
             continue
         sample = take_rows(tuples.select(list(dict.fromkeys(columns))), rows)
-        there = _without_nulls(sample, before.key_columns)
+        there = without_nulls(sample, before.key_columns)
         sample, right = sample.filter(pa.array(there)), keys.codes[rows[there]]
         try:
             left = key_batch(sample, before.key_columns, f"operator {first!r}").codes
@@ -97,7 +99,7 @@ def observe_keys(  # noqa: PLR0913, PLR0917
         report.observe(name_of(GROUPS, operator), pa.table({"tuples": tuples}))
 
 
-def heaviest(counts: NDArray[np.int64], most: int) -> NDArray[np.intp]:
+def heaviest(counts: NDArray[np.int64] | NDArray[np.float64], most: int) -> NDArray[np.intp]:
     """Return the numbers of the keys that came most often, the heaviest first."""
     chosen = np.arange(len(counts))
     if len(counts) > most:
@@ -107,7 +109,7 @@ def heaviest(counts: NDArray[np.int64], most: int) -> NDArray[np.intp]:
     return chosen[np.argsort(-counts[chosen], kind="stable")]
 
 
-def _without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
     """Return which rows have something in all of these columns."""
     there = np.ones(len(sample), dtype=np.bool_)
     for name in columns:

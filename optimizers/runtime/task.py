@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from optimizers.errors import DeliveryError, FoldError
 from optimizers.folds.rows import Batches
 from optimizers.folds.rows import as_batches as normalised
 from optimizers.operators import Edge, columns_of
+from optimizers.runtime.cost_meter import meter_for
 from optimizers.runtime.keyed import KeyedInstance
 from optimizers.runtime.layout import Instance
 from optimizers.runtime.outbox import Outbox
@@ -21,6 +23,9 @@ from optimizers.runtime.state_file import Attempt
 from optimizers.runtime.tables import joined
 from optimizers.runtime.work import Ticket, Work, stateless_function
 
+Arrival: TypeAlias = tuple[pa.RecordBatch, Edge | None]
+"""Tuples, and the edge that they came by; none at a source."""
+
 
 def run_source(
     work: Work, ticket: Ticket, source: str, sender: int, batches: Iterable[pa.RecordBatch]
@@ -28,7 +33,7 @@ def run_source(
     """Let the tuples of one partition of a source in, and yield them as parcels."""
     number = sender % work.topology.operator(source).parallelism
     worker = Worker(work, ticket, Instance(source, number), sender)
-    return as_batches(worker.work_through(batches))
+    return as_batches(worker.work_through((batch, None) for batch in batches))
 
 
 def run_task(
@@ -70,8 +75,11 @@ def _parcels(
     if work.topology.operator(instance.operator).keyed:
         yield from worker.work_at_once([_unpacked(work, parcel) for parcel in mine])
     else:
-        unpacked = (_unpacked(work, parcel) for parcel in mine)
-        yield from worker.work_through(batch for table in unpacked for batch in table.to_batches())
+        yield from worker.work_through(
+            (batch, work.topology.edges[parcel.edge])
+            for parcel in mine
+            for batch in _unpacked(work, parcel).to_batches()
+        )
 
 
 def _check_address(work: Work, instance: Instance, parcel: Parcel) -> None:
@@ -137,7 +145,12 @@ class Worker:
         name = secrets.token_hex(8)
         self._attempt = Attempt(instance.operator, sender, ticket.batch, name)
         self._operator = work.topology.operator(instance.operator)
-        self._function = None if self._operator.keyed else stateless_function(self._operator)
+        self._function: Any = None
+        if not self._operator.keyed:
+            self._function = stateless_function(self._operator)
+        self._meter = meter_for(work, ticket, instance.operator)
+        if self._meter is not None:
+            self._function = self._meter.function
         self._by_columns: dict[pa.Schema, Batches] = {}
         self.report = TaskReport(
             operator=instance.operator, instance=instance.number, sender=sender
@@ -146,16 +159,16 @@ class Worker:
         attached = work.layout.attached
         self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
         self._attached = [
-            Worker(work, ticket, Instance(edge.target, instance.number), sender)
+            (edge, Worker(work, ticket, Instance(edge.target, instance.number), sender))
             for edge in edges
             if edge.target in attached
         ]
         self._output: list[pa.RecordBatch] = []
 
-    def work_through(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
+    def work_through(self, batches: Iterable[Arrival]) -> Iterator[Parcel]:
         """Do the work of an operator without a key, batch by batch."""
-        for batch in batches:
-            yield from self._take(batch)
+        for batch, edge in batches:
+            yield from self._take(batch, edge)
         yield from self._finish()
 
     def work_at_once(self, tables: list[pa.Table]) -> Iterator[Parcel]:
@@ -173,16 +186,12 @@ class Worker:
                 yield from self._emit(batch)
         yield from self._finish()
 
-    def _take(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
+    def _take(self, batch: pa.RecordBatch, edge: Edge | None) -> Iterator[Parcel]:
         self.report.tuples += len(batch)
         if self._function is None:
             yield from self._emit(batch)
             return
-        # What comes of tuples of the same columns has the same columns, throughout the batch.
-        work = self._by_columns.get(batch.schema)
-        if work is None:
-            work = self._by_columns[batch.schema] = normalised(self._function)
-        results = iter(work(batch))
+        results = self._results(batch, () if edge is None else columns_of(edge.key))
         while True:
             started = time.process_time()
             with self._telling():
@@ -192,25 +201,35 @@ class Worker:
                 return
             yield from self._emit(emitted)
 
+    def _results(self, batch: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Return what the operator makes of tuples, having measured it if they have a key."""
+        # What comes of tuples of the same columns has the same columns, throughout the batch.
+        work = self._by_columns.get(batch.schema)
+        if work is None:
+            work = self._by_columns[batch.schema] = normalised(self._function)
+        return work(batch) if self._meter is None else self._meter.measured(work, batch, key)
+
     def _emit(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
         if not len(tuples):
             return
         self.report.emitted += len(tuples)
         for outbox in self._outboxes:
             yield from outbox.send(tuples)
-        for worker in self._attached:
-            yield from worker._take(tuples)  # noqa: SLF001  # one of its own kind
+        for edge, worker in self._attached:
+            yield from worker._take(tuples, edge)  # noqa: SLF001  # one of its own kind
         if not self._outboxes and not self._attached and self._work.settings.keep_output:
             self._output.append(tuples)
 
     def _finish(self) -> Iterator[Parcel]:
         for outbox in self._outboxes:
             yield from outbox.close()
-        for worker in self._attached:
+        for _, worker in self._attached:
             yield from worker._finish()  # noqa: SLF001
         if self._output:
             file = write_output(self._work.location, self._attempt, self._output)
             self.report.output = (file,)
+        if self._meter is not None:
+            self._meter.tell(self.report)
         stage = self._work.layout.stage_of[self._instance.operator]
         yield self.report.to_parcel(_any_task(self._work, stage, self._sender), 0)
 

@@ -14,6 +14,7 @@ from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.owners import Handover
 from optimizers.runtime.state_file import StateFile
+from optimizers.runtime.ways import Way
 from optimizers.statistics import Probe
 from optimizers.topology import Topology
 from sketches.values import FrozenMap
@@ -91,11 +92,14 @@ class Ticket:
         batch: its number.
         first: whether it is the first under this plan, so that keys have to be taken over.
         state: the state as the batch before left it.
+        ways: how tuples are handed to functions of which each tuple's cost is asked for, as far
+            as that is known.
     """
 
     batch: int
     first: bool
     state: StateFiles
+    ways: Mapping[str, Way] = field(default_factory=FrozenMap)
 
 
 def check_work(topology: Topology) -> None:

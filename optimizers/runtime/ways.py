@@ -1,0 +1,81 @@
+"""Ways of handing tuples over to a function of batches, so as to learn what each of them costs.
+
+A way is decided on by the driver, from what tasks have tried in earlier batches: all attempts of
+one task must work alike, whatever their clocks say, for they have to make the same parcels.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from statistics import fmean, median
+
+import pyarrow as pa
+
+SCHEMA = pa.schema([("rows", pa.int64()), ("alone", pa.bool_()), ("seconds", pa.float64())])
+"""A table of calls that were tried: of how many tuples, and whether to compare it with others;
+without seconds if the function cannot do with one tuple."""
+
+_LEAST_ALONE, _LEAST_TOGETHER = 32, 128  # tuples that it takes to tell
+_WORTH = 1 / 3  # of what a tuple costs alone may go into the call itself
+
+
+class Way(Enum):
+    """How tuples are handed to a function of batches."""
+
+    UNKNOWN = "unknown"
+    """Most at once, and a few alone, for the driver to compare."""
+    TOGETHER = "together"
+    """All at once, for it is the calls that cost; each tuple of a call counts alike."""
+    APART = "apart"
+    """By runs of one key."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """What is known of a function: what tuples cost alone, and among others.
+
+    >>> trial = Trial()
+    >>> trial.add(pa.Table.from_pylist([{"rows": 128, "alone": False, "seconds": 64.0}], SCHEMA))
+    >>> trial.way
+    <Way.UNKNOWN: 'unknown'>
+    >>> trial.add(pa.Table.from_pylist([{"rows": 1, "alone": True, "seconds": 0.6}] * 32, SCHEMA))
+    >>> trial.way
+    <Way.APART: 'apart'>
+
+    Attributes:
+        alone: the seconds of each tuple that was alone.
+        calls: in how many calls others were together.
+        rows: how many those were.
+        seconds: how long they took.
+        failed: whether the function cannot do with one tuple.
+    """
+
+    alone: list[float] = field(default_factory=list)
+    calls: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    failed: bool = False
+
+    def add(self, table: pa.Table) -> None:
+        """Take in what a task has tried; see `SCHEMA`."""
+        for row in table.to_pylist():
+            if row["seconds"] is None:
+                self.failed = True
+            elif row["alone"]:
+                self.alone.append(row["seconds"])
+            else:
+                self.calls += 1
+                self.rows += row["rows"]
+                self.seconds += row["seconds"]
+
+    @property
+    def way(self) -> Way:
+        """How to hand tuples over: apart, if a call costs little beside the tuple in it."""
+        if self.failed:
+            return Way.TOGETHER
+        few = self.rows < max(_LEAST_TOGETHER, 2 * self.calls)
+        if few or len(self.alone) < _LEAST_ALONE:
+            return Way.UNKNOWN
+        # Whatever delays one of them makes the mean too large; what few of them cost, the median.
+        alone = min(fmean(self.alone), median(self.alone))
+        call = (self.rows * alone - self.seconds) / (self.rows - self.calls)
+        return Way.APART if call <= _WORTH * alone else Way.TOGETHER
