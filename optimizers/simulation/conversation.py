@@ -5,54 +5,12 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TypeAlias
 
-from grouping.dispatcher import Dispatcher, Letters, Message, Reporter
+from grouping.dispatcher import Dispatcher, Letters, Message, Reporter, Truth
 from grouping.grouping import Grouping
 from optimizers.errors import InvalidValueError
-from optimizers.simulation.stream import Floats
 
 Parcel: TypeAlias = tuple[float, int, int, int, int, Message]
 """A message on its way: when it arrives, of which edge, from where, its number, and for whom."""
-
-
-class Backlog:
-    """What is left to do at each instance of an operator: the truth, for those who may know it.
-
-    Attributes:
-        now: the time.
-        taken: how long the tuple at hand takes at rate 1.
-        free: when each instance is done with all it has.
-        ends: for each instance when each of its tuples is done, in order.
-    """
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.taken = 0.0
-        self.rates: list[float] = []
-        self.free: list[float] = []
-        self.ends: list[list[float]] = []
-        self._passed: list[int] = []
-
-    def begin(self, rates: Floats, free: Floats) -> None:
-        """Start anew from when each instance is free."""
-        self.rates, self.free = rates.tolist(), free.tolist()
-        self.ends = [[] for _ in self.free]
-        self._passed = [0] * len(self.free)
-
-    def seconds(self, instance: int) -> float:
-        """Return how long the tuple at hand will take at an instance."""
-        return self.taken * self.rates[instance]
-
-    def backlog(self, instance: int) -> float:
-        """Return how many seconds of work an instance has before it."""
-        return max(0.0, self.free[instance] - self.now)
-
-    def waiting(self, instance: int) -> int:
-        """Return how many tuples an instance has before it, with the one it is at."""
-        ends, passed = self.ends[instance], self._passed[instance]
-        while passed < len(ends) and ends[passed] <= self.now:
-            passed += 1
-        self._passed[instance] = passed
-        return len(ends) - passed
 
 
 class Conversation:
@@ -66,12 +24,12 @@ class Conversation:
         since: from when on tuples are spread so.
 
     Attributes:
-        messages: how many messages were sent to dispatchers.
+        messages: how many messages were sent to dispatchers, since they were counted last.
         carried: how many travelled with a tuple.
     """
 
     def __init__(
-        self, grouping: Grouping, senders: int, instances: int, truth: Backlog, since: float
+        self, grouping: Grouping, senders: int, instances: int, truth: Truth, since: float
     ) -> None:
         self.made_for = grouping, senders, instances
         self.since = since

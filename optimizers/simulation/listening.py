@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from grouping.dispatcher import Message
-from optimizers.simulation.conversation import Backlog, Conversation, Post
+from optimizers.simulation.conversation import Conversation, Post
 from optimizers.simulation.passage import Passage
 from optimizers.simulation.station import Station
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Arrivals, Served
+from optimizers.simulation.truth import Backlog
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,7 @@ class Listener:
         Returns:
             What was executed; and what was offered, each with its instance.
         """
-        truth, station = self.truth, self.station
-        truth.begin(station.rates, station.free)
-        queue = station.queue
+        station, queue = self.station, self.station.queue
         first = self._execute_queue(queue, until)
         chosen, carried, times = self._dispatch(offered, until)
         settled = Arrivals(

@@ -11,6 +11,7 @@ from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from optimizers.operators import Edge, EdgeName
 from optimizers.runtime.layout import Layout
+from optimizers.simulation.conversation import Conversation
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Numbers, Served
 from optimizers.simulation.tuples import Keyed, Tuples
@@ -49,6 +50,12 @@ class Flow:
     local: int = 0
     messages: int = 0
     carried: int = 0
+
+    def count(self, talk: Conversation) -> None:
+        """Count the messages of a conversation since it was counted last."""
+        self.messages += talk.messages
+        self.carried += talk.carried
+        talk.messages = talk.carried = 0
 
 
 @dataclass

@@ -16,6 +16,7 @@ from optimizers.simulation.station import Station
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Arrivals, Numbers, Served, Shipments
 from optimizers.simulation.tuples import Tuples
+from sketches.keys import Codes
 
 
 class Passage:
@@ -80,11 +81,33 @@ class Passage:
     def route_from(self, sender: int, rows: Numbers) -> Numbers:
         """Return the instance that each of the next tuples of one sender is sent to."""
         keys = None
-        if self.grouping is not None and self.grouping.needs_key:
+        if self.needs_key:
             keys = self.tuples.keys(self.edge.source, self.columns).batch(rows)
-        return self._router(sender).route(len(rows), keys).astype(np.int64)
+        return self.router(sender).route(len(rows), keys).astype(np.int64)
 
-    def _router(self, sender: int) -> Router:
+    @property
+    def needs_key(self) -> bool:
+        """Whether tuples are spread by a key."""
+        return self.grouping is not None and self.grouping.needs_key
+
+    def owners(self) -> Numbers | None:
+        """Return the instance that owns each tuple of the run; None where keys have no owner."""
+        if self._owners is None:
+            return None
+        rows = self.tuples.reaching(self.edge.source)
+        found = np.full(len(self.tuples), -1)
+        found[rows] = self.route(rows, rows)
+        return found
+
+    def codes(self) -> Codes:
+        """Return the code of the key of each tuple of the run; 0 where the edge has no key."""
+        found = np.zeros(len(self.tuples), dtype=np.uint64)
+        if self.columns:
+            rows = self.tuples.reaching(self.edge.source)
+            found[rows] = self.tuples.keys(self.edge.source, self.columns).codes(rows)
+        return found
+
+    def router(self, sender: int) -> Router:
         """Return what routes the tuples of a sender under the layout in force."""
         router = self._in_force.get(sender)
         if router is None:

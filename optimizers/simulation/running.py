@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from optimizers.cluster import Cluster
-from optimizers.errors import InvalidValueError, PlanError
+from optimizers.errors import InvalidValueError
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from optimizers.runtime.layout import Layout
-from optimizers.simulation.conversation import Backlog, Conversation, Post
+from optimizers.simulation.conversation import Conversation, Post
+from optimizers.simulation.happening import Happening
 from optimizers.simulation.listening import Listener
 from optimizers.simulation.network import Network
 from optimizers.simulation.observing import Epoch, Flow, into
@@ -17,6 +18,7 @@ from optimizers.simulation.passage import Passage, emitted
 from optimizers.simulation.station import Station
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Arrivals, Numbers, Served, Shipments
+from optimizers.simulation.truth import Backlog, Witness
 from optimizers.simulation.tuples import Tuples
 from optimizers.topology import Topology
 
@@ -61,8 +63,9 @@ class Running:
         }
         self.talks: dict[str, dict[int, Conversation]] = {name: {} for name in topology.order}
         self.posts = {name: Post() for name in topology.order}
-        self.truths = {name: Backlog() for name in topology.order}
+        self.witnesses = {name: Witness() for name in topology.order}
         self._admitted = dict.fromkeys(topology.sources, 0)
+        self._happening: Happening | None = None
         self._cluster = cluster
         self._nodes: dict[str, int] = {}
         network_cost = network.per_batch + tuples.sizes * network.per_byte
@@ -74,7 +77,6 @@ class Running:
         machines = self._cluster.under(plan)
         for node in machines.nodes:
             self._nodes.setdefault(node.name, len(self._nodes))
-        self._refuse(plan, layout)
         for name, station in self.stations.items():
             homes = layout.homes[name].nodes
             speeds = self._speeds(name, len(homes))
@@ -84,29 +86,49 @@ class Running:
         for passage in self.passages.values():
             passage.under(layout)
             self._talk(passage, layout, now)
+        if self._happening is None and self._depends(plan, layout):
+            self._happening = self._follow(now)
+        if self._happening is not None:
+            self._happening.begin(plan, self.talks, now)
         epoch = Epoch(number, now, layout)
         epoch.flows = {name: Flow() for name in self.passages}
         return epoch
 
     def advance(self, epoch: Epoch, until: float) -> None:
         """Let an epoch run to its end."""
+        if self._happening is not None:
+            admitted = {name: self._admit(name, epoch, until) for name in self._admitted}
+            self._happening.advance(epoch, admitted, until)
+            return
         for name in self.topology.order:
             epoch.served[name] = self._execute(name, epoch, until)
             self._send(name, epoch)
 
-    def _refuse(self, plan: Plan, layout: Layout) -> None:
-        """Refuse what cannot be simulated."""
-        for name, size in plan.batch.items():
-            if size > 1 and layout.topology.outputs(name):
-                raise PlanError(f"batch[{name!r}]={size}: batches cannot be simulated yet; plan 1")
-        if not self.network.delays and not self.network.charges:
-            return
-        for edge in layout.topology.edges:
-            if layout.topology.grouping(*edge.name).listens:
-                raise PlanError(
-                    f"edge {edge} has a grouping that listens, which cannot be simulated on a "
-                    "network that takes time yet; use Network()"
-                )
+    def _depends(self, plan: Plan, layout: Layout) -> bool:
+        """Return whether operators depend on those behind them, so that events must be followed."""
+        job = layout.topology
+        if any(size > 1 and job.outputs(name) for name, size in plan.batch.items()):
+            return True
+        takes_time = self.network.delays or self.network.charges
+        return takes_time and any(job.grouping(*edge.name).listens for edge in job.edges)
+
+    def _follow(self, now: float) -> Happening:
+        """Follow events from now on."""
+        happening = Happening(
+            self.stations,
+            self.entering,
+            self.passages,
+            self.network,
+            self.tuples,
+            self.posts,
+            self.witnesses,
+        )
+        waiting = {
+            name: len(self.tuples.rows_of(name)) - admitted
+            for name, admitted in self._admitted.items()
+        }
+        happening.take_over(waiting, self.talks, now)
+        return happening
 
     def _speeds(self, name: str, instances: int) -> Floats:
         speeds = self.tuples.work(name).speeds
@@ -133,7 +155,7 @@ class Running:
         known = talks.get(passage.number)
         if known is None or known.made_for != (grouping, senders, instances):
             self.posts[target].forget(passage.number)
-            truth = self.truths[target]
+            truth = self.witnesses[target]
             talks[passage.number] = Conversation(grouping, senders, instances, truth, now)
 
     def _execute(self, name: str, epoch: Epoch, until: float) -> Served:
@@ -173,21 +195,17 @@ class Running:
 
     def _listen(self, name: str, epoch: Epoch, until: float) -> Served:
         passages = self.entering[name]
-        listener = Listener(
-            self.stations[name], passages, self.talks[name], self.posts[name], self.truths[name]
-        )
+        station = self.stations[name]
+        truth = self.witnesses[name].by = Backlog(station.rates, station.free)
+        listener = Listener(station, passages, self.talks[name], self.posts[name], truth)
         offered = [passage.travel(self.network, until) for passage in passages]
         arrivals = self._in_order(offered[0].joined(*offered[1:]))
-        before = {number: _said(talk) for number, talk in self.talks[name].items()}
         served, settled = listener.serve(arrivals, until)
         for number, talk in self.talks[name].items():
             passage = passages[number]
             own = settled.take(settled.edges == number)
-            flow = epoch.flows[passage.edge.name]
             self._count(passage, epoch, own.rows, own.senders, own.instances)
-            messages, carried = _said(talk)
-            flow.messages += messages - before[number][0]
-            flow.carried += carried - before[number][1]
+            epoch.flows[passage.edge.name].count(talk)
         return served
 
     def _send(self, name: str, epoch: Epoch) -> None:
@@ -214,7 +232,3 @@ class Running:
         flow.bytes += float(self.tuples.sizes[rows].sum())
         flow.local += int((nodes[0] == nodes[1]).sum())
         epoch.sent[passage.edge.name] = rows
-
-
-def _said(talk: Conversation) -> tuple[int, int]:
-    return talk.messages, talk.carried

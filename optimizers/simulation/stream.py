@@ -1,7 +1,7 @@
 """What comes in at a source: when each tuple comes, and what it holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ class Stream:
     """
 
     times: Floats
-    columns: Columns = FrozenMap()
+    columns: Columns = field(default_factory=FrozenMap)
     bytes: Floats | float = 0.0
 
     def __post_init__(self) -> None:

@@ -94,6 +94,10 @@ class Tuples:
         span = self._spans[source]
         return np.arange(span.start, span.stop)
 
+    def reaching(self, operator: str) -> Rows:
+        """Return the rows that can reach an operator."""
+        return np.concatenate([self.rows_of(source) for source in self._sources[operator]])
+
     def work(self, operator: str) -> Work:
         """Return what an operator does."""
         return self._work[operator]
