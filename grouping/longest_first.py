@@ -102,7 +102,6 @@ class _Division:
     def __init__(self, loads: Floats, speeds: Floats) -> None:
         self._loads = loads.copy()
         self._speeds = speeds
-        self._next_free = 0
 
     def check_range(self, costs: Floats) -> None:
         """Refuse what would leave the range of a double."""
@@ -196,9 +195,7 @@ class _Division:
 
     def _give_free(self, count: int) -> Parts:
         """Deal out what costs nothing."""
-        turns = np.arange(self._next_free, self._next_free + count) % len(self._loads)
-        self._next_free += count
-        return turns.astype(np.int32)
+        return np.arange(count, dtype=np.int32) % np.int32(len(self._loads))
 
 
 def _one_heap(heap: list[tuple[float, int]], steps: list[float]) -> list[int]:

@@ -78,6 +78,26 @@ def test_many_tuples_go_where_they_would_one_by_one(distinct, speeds):
     assert ends[1] == pytest.approx(ends[0], abs=64 / pace.min())
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_many_tuples_of_one_cost_go_where_each_is_done_first_to_the_last_digit(seed):
+    rng = np.random.default_rng(seed)
+    loads, speeds, cost = rng.random(4), rng.integers(1, 4, 4) / 10, rng.integers(1, 9) / 10
+    loads *= seed % 2  # every other time from nothing, where many are done at the same time
+    steps = cost / speeds
+    done = sorted((loads[i] + j * steps[i], i) for i in range(4) for j in range(1, 101))
+
+    parts = longest_first([cost] * 100, 4, loads=loads, speeds=speeds)
+
+    assert [instance for _, instance in done[:100]] == parts.tolist()
+
+
+def test_what_is_given_one_by_one_is_a_load_to_what_is_given_at_once():
+    costs = [100.0, *[1.0] * 80]
+
+    for speeds in (None, [1.0, 1.0], [1.125, 1.0]):
+        assert [0, *[1] * 80] == longest_first(costs, 2, speeds=speeds).tolist()
+
+
 def best(costs, instances, speeds):
     """When the last is done in the best division, looking at them all."""
     costs, pace = np.array(costs), np.array(speeds)
