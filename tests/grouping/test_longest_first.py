@@ -78,17 +78,31 @@ def test_many_tuples_go_where_they_would_one_by_one(distinct, speeds):
     assert ends[1] == pytest.approx(ends[0], abs=64 / pace.min())
 
 
-@pytest.mark.parametrize("seed", range(100))
+def done_first(loads, steps, count):
+    """Where the first of so many equal tuples are done, listing each tuple at each instance."""
+    done = (
+        (load + number * step, instance)
+        for instance, (load, step) in enumerate(zip(loads, steps, strict=True))
+        for number in range(1, count + 1)
+    )
+    return [instance for _, instance in sorted(done)[:count]]
+
+
+@pytest.mark.parametrize("seed", range(30))
 def test_many_tuples_of_one_cost_go_where_each_is_done_first_to_the_last_digit(seed):
     rng = np.random.default_rng(seed)
     loads, speeds, cost = rng.random(4), rng.integers(1, 4, 4) / 10, rng.integers(1, 9) / 10
     loads *= seed % 2  # every other time from nothing, where many are done at the same time
-    steps = cost / speeds
-    done = sorted((loads[i] + j * steps[i], i) for i in range(4) for j in range(1, 101))
 
     parts = longest_first([cost] * 100, 4, loads=loads, speeds=speeds)
 
-    assert [instance for _, instance in done[:100]] == parts.tolist()
+    assert done_first(loads, cost / speeds, 100) == parts.tolist()
+
+
+def test_a_quotient_that_is_rounded_down_leaves_nobody_out():
+    parts = longest_first([0.3] * 48, 2, loads=[1.7, 0.2])
+
+    assert done_first([1.7, 0.2], [0.3, 0.3], 48) == parts.tolist()
 
 
 def test_what_is_given_one_by_one_is_a_load_to_what_is_given_at_once():
