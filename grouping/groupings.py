@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from grouping.baselines import FullKnowledge, ShortestQueue, TwoChoices
 from grouping.distribution_aware import DistributionAware
 from grouping.grouping import Grouping
 from grouping.hashing import Parts, hash_parts
 from grouping.heavy_routers import DChoicesRouter, WChoicesRouter
+from grouping.least_work import LeastWork
 from grouping.online_shuffle import OnlineShuffle
 from grouping.routers import OwnerRouter, PartialKeyRouter, RoundRobinRouter, Router
 from grouping.routing_table import RoutingTable
@@ -26,12 +28,16 @@ __all__ = [
     "DChoices",
     "DistributionAware",
     "Fields",
+    "FullKnowledge",
     "Grouping",
+    "LeastWork",
     "LocalOrShuffle",
     "OnlineShuffle",
     "PartialKey",
     "RoutingTable",
+    "ShortestQueue",
     "Shuffle",
+    "TwoChoices",
     "WChoices",
     "WorstCase",
     "grouping_from_dict",
@@ -247,6 +253,10 @@ GROUPINGS: tuple[type[Grouping], ...] = (
     DistributionAware,
     WorstCase,
     OnlineShuffle,
+    LeastWork,
+    ShortestQueue,
+    TwoChoices,
+    FullKnowledge,
 )
 """The groupings that a document may name by their kind; others go by their place."""
 

@@ -35,6 +35,7 @@ from optimizers.locality import Locality
 from optimizers.migration import GroupMove, Migration
 from optimizers.operators import Edge, Operator
 from optimizers.optimizer import Optimizer
+from optimizers.osg import Osg
 from optimizers.placement import Deployment
 from optimizers.plan import Note, Plan
 from optimizers.statistics import (
@@ -82,6 +83,7 @@ __all__ = [
     "Operator",
     "OperatorStatistics",
     "Optimizer",
+    "Osg",
     "PartialKey",
     "PartitionError",
     "PenstockError",

@@ -180,6 +180,14 @@ class CostSketch(HashedSketch):
         counts[known] = self._heavy.ranks[places]
         return counts
 
+    def heaviest(self) -> tuple[Codes, NDArray[np.float64], NDArray[np.float64]]:
+        """Return the codes of the exact keys, how many tuples each had, and what they cost.
+
+        Each from the moment it was taken in; the codes ascend.
+        """
+        heavy = self._heavy
+        return heavy.codes.copy(), heavy.counts.copy(), heavy.costs.copy()
+
     def decay(self, factor: float) -> None:
         """Let the past count less: multiply all counts and costs; the mean costs stay.
 

@@ -1,0 +1,477 @@
+"""LeastWork: its halves on a network that loses what it likes, and its router, against oracles."""
+
+import heapq
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from grouping.groupings import grouping_from_dict, grouping_to_dict
+from grouping.least_work import LeastWork, WorkRouter
+from grouping.least_work_costs import CostTable, InstanceCosts
+from grouping.least_work_dispatcher import WorkDispatcher
+from grouping.least_work_messages import Expected, Report
+from sketches.cost_sketch import CostSketch
+from sketches.errors import CorruptDataError, InvalidValueError
+
+CODES = st.integers(0, 9)
+SECONDS = st.sampled_from([0.5, 1.0, 2.0, 3.0, 8.0])
+
+
+def known(costs):
+    """A sketch that knows exactly what some keys cost, having seen each once."""
+    sketch = CostSketch(width=64, depth=4, exact=len(costs))
+    sketch.update(list(costs), list(costs.values()))
+    return sketch
+
+
+def simulated(grouping, arrivals, codes, seconds, *, instances, delay=0.0, senders=1):
+    """Run tuples through dispatchers and reporters; return targets, completion times, messages."""
+    dispatchers = [
+        grouping.dispatcher(instances, sender=sender, senders=senders) for sender in range(senders)
+    ]
+    reporters = [
+        grouping.reporter(i, instances=instances, senders=senders) for i in range(instances)
+    ]
+    free, events, targets, done, messages = [0.0] * instances, [], [], [], 0
+    for number, (now, code) in enumerate(zip(arrivals, codes, strict=True)):
+        while events and events[0][0] <= now:
+            time, _, kind, *content = heapq.heappop(events)
+            if kind == "letter":
+                dispatchers[content[0]].receive(content[1], time)
+                continue
+            for to, letter in reporters[content[0]].executed(
+                *content[1:3], content[3], time, content[4]
+            ):
+                messages += 1
+                heapq.heappush(events, (time + delay, -messages, "letter", to, letter))
+        sender = number % senders
+        target, carried = dispatchers[sender].dispatch(code, now)
+        taken = seconds(target, code, number)
+        free[target] = max(free[target], now) + taken
+        event = (free[target], number, "done", target, sender, code, taken, carried)
+        heapq.heappush(events, event)
+        targets.append(target)
+        done.append(free[target])
+    return targets, np.array(done), messages
+
+
+def skewed(seed, *, tuples=4_000, instances=5, alpha=1.0, provision=1.0):
+    """The synthetic study of the paper, smaller: Zipf's law, 64 costs, given to keys at random."""
+    random = np.random.default_rng(seed)
+    costs = random.permutation(np.repeat(np.linspace(0.001, 0.064, 64), 8))
+    weights = np.arange(1, len(costs) + 1) ** -alpha
+    codes = random.choice(len(costs), tuples, p=weights / weights.sum())
+    arrivals = np.arange(tuples) * costs[codes].mean() / instances * provision
+    return arrivals.tolist(), codes.tolist(), costs
+
+
+# What is known of costs.
+
+
+@given(st.lists(st.tuples(CODES, SECONDS), min_size=1, max_size=60))
+def test_a_table_knows_the_mean_of_keys_with_few_tuples(seen):
+    table = CostTable(keys=10)
+    costs = {}
+    for code, seconds in seen:
+        table.learn(code, 1, seconds)
+        costs.setdefault(code, []).append(seconds)
+    for code, each in costs.items():
+        if len(each) <= 16 and table.informed:
+            assert np.mean(each) == pytest.approx(table.estimate(code))
+    assert np.mean([seconds for _, seconds in seen]) == pytest.approx(table.mean)
+
+
+def test_a_key_that_changes_its_cost_is_followed_within_a_window():
+    table = CostTable(keys=10)
+    for _ in range(1_000):
+        table.learn(1, 1, 1.0)
+    for _ in range(64):
+        table.learn(1, 1, 5.0)
+    assert pytest.approx(5.0, rel=0.02) == table.estimate(1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), SECONDS), min_size=30, max_size=100))
+@settings(max_examples=30)
+def test_a_table_stays_within_its_bounds_and_forgets_nothing(seen):
+    table = CostTable(keys=10, width=4_096)
+    for code, seconds in seen:
+        table.learn(code, 1, seconds)
+        assert len(table) <= 20
+    if not table.informed:
+        return  # then it answers with the mean
+    costs = {}
+    for code, seconds in seen:
+        costs.setdefault(code, []).append(seconds)
+    once = [code for code, each in costs.items() if len(each) == 1]
+    # In so wide a sketch hardly anything collides: what was moved there is still known.
+    exact = [costs[code][0] == pytest.approx(table.estimate(code)) for code in once]
+    assert sum(exact) >= 0.9 * len(exact)
+
+
+def test_frequent_keys_stay_by_themselves_when_room_is_made():
+    table = CostTable(keys=4, width=4)
+    for _ in range(5):
+        for code in range(4):
+            table.learn(code, 1, 1.0 + code)
+    for code in range(100, 160):
+        table.learn(code, 1, 50.0)
+    assert [1.0, 2.0, 3.0, 4.0] == [pytest.approx(table.estimate(code)) for code in range(4)]
+
+
+def test_an_unknown_key_costs_what_others_did_when_they_were_new():
+    table = CostTable(keys=1_000)
+    for code in range(100):
+        table.learn(code, 1, 9.0)
+    for _ in range(10_000):
+        table.learn(0, 1, 1.0)
+    assert table.mean < 1.1
+    assert table.estimate(999_999) > 8.0
+
+
+def test_where_costs_do_not_follow_keys_the_mean_is_the_answer():
+    random = np.random.default_rng(1)
+    table = CostTable(keys=1_000)
+    for code, seconds in zip(random.integers(0, 2_000, 4_000), random.random(4_000), strict=True):
+        table.learn(int(code), 1, float(seconds))
+    assert not table.informed
+    assert {table.mean} == {table.estimate(code) for code in range(200)}
+
+
+def test_a_table_begins_with_what_a_sketch_knows():
+    sketch = CostSketch(width=8, depth=2, exact=2)
+    sketch.update([7, 7, 8, 8, 9], [1.0, 1.0, 4.0, 4.0, 25.0])
+    table = CostTable.knowing(sketch, keys=10)
+    assert (1.0, 4.0) == (table.estimate(7), table.estimate(8))
+    assert pytest.approx((25.0 + 4 * 7.0) / 5) == table.estimate(9)
+
+
+def test_paces_of_instances_are_learned_and_equal_ones_are_taken_for_equal():
+    random = np.random.default_rng(2)
+    truth = [1.0, 1.0, 2.0, 1.0]
+    costs = InstanceCosts(4, keys=100)
+    for _ in range(4_000):
+        instance, code = int(random.integers(4)), int(random.integers(20))
+        noise = random.uniform(0.9, 1.1)
+        costs.learn(instance, [(code, 1, (1 + code) * truth[instance] * noise)])
+    assert pytest.approx([1.0, 1.0, 1.0], rel=0.05) == [
+        costs.paces[place] / costs.paces[0] for place in (0, 1, 3)
+    ]
+    assert pytest.approx(2.0, rel=0.1) == costs.paces[2] / costs.paces[0]
+    assert not costs.apart
+
+
+def test_equal_instances_are_never_taken_for_different_ones_by_noise():
+    random = np.random.default_rng(3)
+    costs = InstanceCosts(5, keys=100)
+    for _ in range(20_000):
+        instance, code = int(random.integers(5)), int(random.zipf(1.5)) % 50
+        costs.learn(instance, [(code, 1, float(random.exponential()))])
+        assert costs.uniform
+
+
+def test_an_instance_with_costs_of_its_own_is_estimated_by_itself():
+    random = np.random.default_rng(4)
+    costs = InstanceCosts(3, keys=300)
+    for _ in range(3_000):
+        instance, code = int(random.integers(3)), int(random.integers(20))
+        cost = 10.0 if (code % 2) == (instance == 0) else 1.0
+        costs.learn(instance, [(code, 1, cost)])
+    assert 0 in costs.apart
+    assert (1.0, 10.0) == (costs.estimate(4, 0), costs.estimate(5, 0))
+
+
+# The halves together.
+
+
+@given(
+    st.lists(st.tuples(CODES, st.sampled_from([0.0, 0.3, 1.0])), max_size=60),
+    st.integers(1, 5),
+)
+def test_with_exact_costs_it_is_the_greedy_scheduler_that_knows_all(tuples, instances):
+    costs = {code: float(1 + code % 7) for code in range(10)}
+    now, free, greedy, arrivals = 0.0, [0.0] * instances, [], []
+    for code, pause in tuples:
+        now += pause
+        arrivals.append(now)
+        best = min(range(instances), key=lambda place: (max(free[place], now), free[place]))
+        free[best] = max(free[best], now) + costs[code]
+        greedy.append(free[best])
+    codes = [code for code, _ in tuples]
+    spec = LeastWork(costs=known(costs))
+    _, done, _ = simulated(
+        spec, arrivals, codes, lambda _, code, __: costs[code], instances=instances
+    )
+    assert pytest.approx(sorted(greedy)) == sorted(done.tolist())
+
+
+def test_nothing_is_said_as_long_as_all_goes_as_expected():
+    costs = {code: float(1 + code) for code in range(10)}
+    reporter = LeastWork(costs=known(costs)).reporter(0, instances=2)
+    said = [
+        reporter.executed(0, n % 10, costs[n % 10], float(n), Expected(n + 1, costs[n % 10]))
+        for n in range(255)
+    ]
+    # The first few are sent to whoever may know nothing yet: after 1, 2, 4, 8 and 16 tuples.
+    assert [0, 2, 6, 14, 30] == [n for n, letters in enumerate(said) if letters]
+
+
+def test_an_instance_speaks_up_once_its_queue_is_longer_than_expected():
+    reporter = LeastWork(tolerance=2.0, messages=1.0).reporter(0, instances=2)
+    for n in range(31):
+        reporter.executed(0, 1, 1.0, float(n), Expected(n + 1, 1.0))
+    late = [reporter.executed(0, 1, 1.5, 40.0 + n, Expected(32 + n, 1.0)) for n in range(6)]
+    ((to, report),) = late[4]
+    assert [(), (), (), ()] == late[:4]
+    assert (0, 36, ((1, 5, 7.5),)) == (to, report.done, report.tallies)
+    assert () == late[5]
+
+
+def test_messages_keep_to_their_budget_whatever_the_costs():
+    random = np.random.default_rng(5)
+    for messages in (0.01, 0.05, 0.3):
+        reporter = LeastWork(messages=messages).reporter(0, instances=3)
+        said = sum(
+            len(
+                reporter.executed(0, 1, float(random.exponential()), float(n), Expected(n + 1, 1.0))
+            )
+            for n in range(5_000)
+        )
+        assert said <= 5_000 * messages + 9
+
+
+def test_a_report_puts_the_clock_right_by_what_was_late():
+    dispatcher = LeastWork(costs=known({1: 1.0})).dispatcher(1)
+    for _ in range(3):
+        dispatcher.dispatch(1, 0.0)
+    # The first was expected at 1 and done at 5; the two that wait will be done at 6 and 7.
+    dispatcher.receive(Report(0, 1, 1, (), 5.0, 5.0), 5.0)
+    assert [7.0] == dispatcher.clocks
+    dispatcher.receive(Report(0, 2, 3, (), 7.0, 7.0), 9.0)
+    assert [9.0] == dispatcher.clocks
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("provision", [1.0, 1.1])
+def test_it_is_far_better_than_dealing_out_in_turn_and_near_to_knowing_all(alpha, provision):
+    mean = Counter()
+    for seed in range(4):
+        arrivals, codes, costs = skewed(seed, alpha=alpha, provision=provision)
+        seconds = [float(costs[code]) for code in codes]
+        _, done, messages = simulated(
+            LeastWork(),
+            arrivals,
+            codes,
+            lambda _, __, number, each=seconds: each[number],
+            instances=5,
+            delay=0.001,
+        )
+        mean["ours"] += (done - arrivals).mean()
+        turns, greedy = [0.0] * 5, [0.0] * 5
+        for number, (now, cost) in enumerate(zip(arrivals, seconds, strict=True)):
+            for name, free in (("in turn", turns), ("all known", greedy)):
+                place = number % 5 if free is turns else min(range(5), key=free.__getitem__)
+                free[place] = max(free[place], now) + cost
+                mean[name] += (free[place] - now) / len(seconds)
+        assert messages <= 0.05 * len(codes) + 5 * 9
+    assert mean["ours"] < 0.8 * mean["in turn"]
+    assert mean["ours"] < 1.3 * mean["all known"]
+
+
+class LossyNetwork(RuleBasedStateMachine):
+    """Dispatchers and instances with a network between them that does to letters what it likes."""
+
+    @initialize(instances=st.integers(1, 4), senders=st.integers(1, 3))
+    def begin(self, instances, senders):
+        spec = LeastWork(messages=1.0, tolerance=0.5)
+        self.costs = [InstanceCosts(instances, keys=6) for _ in range(senders)]
+        self.dispatchers = [
+            WorkDispatcher(costs, instances, sender=sender)
+            for sender, costs in enumerate(self.costs)
+        ]
+        self.reporters = [
+            spec.reporter(i, instances=instances, senders=senders) for i in range(instances)
+        ]
+        self.queues = [[] for _ in range(instances)]
+        self.letters = []
+        self.now = 0.0
+
+    def equal(self, sender):
+        return self.costs[sender].uniform
+
+    @rule(sender=st.integers(0, 2), code=CODES, pause=st.sampled_from([0.0, 0.1, 5.0]))
+    def send(self, sender, code, pause):
+        self.now += pause
+        sender %= len(self.dispatchers)
+        before = self.dispatchers[sender].clocks
+        instance, carried = self.dispatchers[sender].dispatch(code, self.now)
+        assert carried.seconds >= 0
+        assert len(self.queues) == len(before)
+        if carried.seconds and self.equal(sender):
+            assert min(before) == before[instance]
+        self.queues[instance].append((sender, code, carried))
+
+    @rule(instance=st.integers(0, 3), seconds=SECONDS)
+    def execute(self, instance, seconds):
+        instance %= len(self.queues)
+        if self.queues[instance]:
+            self.now += seconds
+            sender, code, carried = self.queues[instance].pop(0)
+            letters = self.reporters[instance].executed(sender, code, seconds, self.now, carried)
+            self.letters += letters
+
+    @precondition(lambda self: self.letters)
+    @rule(data=st.data(), fate=st.sampled_from(["arrive", "arrive twice", "be lost", "be kept"]))
+    def deliver(self, data, fate):
+        place = data.draw(st.integers(0, len(self.letters) - 1))
+        to, letter = self.letters[place]
+        for _ in range({"arrive": 1, "arrive twice": 2, "be kept": 1}.get(fate, 0)):
+            self.dispatchers[to].receive(letter, self.now)
+        if fate != "be kept":
+            self.letters.pop(place)
+
+    def teardown(self):
+        """Once nothing is lost any more, the next report of an instance puts its clock right."""
+        right = set()
+        wanted = {
+            (sender, instance)
+            for sender in range(len(getattr(self, "dispatchers", ())))
+            for instance in range(len(self.queues))
+        }
+        for _ in range(3_000):
+            if wanted <= right:
+                return
+            for sender, dispatcher in enumerate(self.dispatchers):
+                self.now += 1.0
+                instance, carried = dispatcher.dispatch(1, self.now)
+                self.queues[instance].append((sender, 1, carried))
+                while self.queues[instance]:
+                    whose, code, what = self.queues[instance].pop(0)
+                    told = self.reporters[instance].executed(whose, code, 1.0, self.now, what)
+                    for to, letter in told:
+                        self.dispatchers[to].receive(letter, self.now)
+                        if whose not in [sender for sender, *_ in self.queues[instance]]:
+                            assert self.now == self.dispatchers[to].clocks[instance]
+                            right.add((to, instance))
+        raise AssertionError(f"never heard: {wanted - right}")
+
+
+LossyNetwork.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLossyNetwork = LossyNetwork.TestCase
+
+
+def test_a_report_is_recognised_when_it_comes_again_however_late():
+    costs = InstanceCosts(1, keys=10)
+    dispatcher = WorkDispatcher(costs, 1, sender=0)
+    for serial in (3, 3, 1, 2, 1, 70, 3, 69, 69):
+        tallies = ((5, 1, 2.0**serial),)
+        dispatcher.receive(Report(0, serial, 0, tallies, 2.0, 2.0), 1.0)
+    # Each once; of number 3, when it comes so late, it is not known any more, so it is left out.
+    assert sum(2.0**serial for serial in (3, 1, 2, 70, 69)) / 5 == costs.shared.mean
+
+
+# The router.
+
+
+@given(st.lists(st.integers(0, 12), max_size=80), st.integers(1, 6), st.integers(0, 7))
+def test_the_router_is_the_greedy_scheduler_over_all_batches(keys, instances, sender):
+    costs = {key: float(1 + key) for key in range(10)}
+    spec = LeastWork(costs=known(costs))
+    mean = np.mean(list(costs.values()))
+    loads, expected = [0.0] * instances, []
+    for key in keys:
+        turn = sorted(range(instances), key=lambda place: (place - sender) % instances)
+        best = min(turn, key=loads.__getitem__)
+        loads[best] += costs.get(key, mean)
+        expected.append(best)
+    router = spec.router(instances, sender=sender)
+    cut = len(keys) // 3
+    parts = [router.route(cut, keys[:cut]), router.route(len(keys) - cut, keys[cut:])]
+    assert expected == np.concatenate(parts).tolist()
+
+
+def test_a_slow_instance_is_sent_less_and_equal_work_is_finished_together():
+    costs = known({1: 1.0, 2: 4.0})
+    router = LeastWork(costs=costs, paces=(1.0, 3.0)).router(2)
+    keys = [1, 2] * 4_000
+    work = np.bincount(router.route(len(keys), keys), [1.0, 4.0] * 4_000)
+    assert pytest.approx(3.0, rel=0.01) == work[0] / work[1]
+
+
+@pytest.mark.parametrize("paces", [(), (1.0, 2.0, 1.0)])
+def test_longest_first_divides_a_batch_more_evenly(paces):
+    costs = known({key: float(2**key) for key in range(8)})
+    keys = [key for key in range(8) for _ in range(2)]
+
+    def makespan(spec):
+        targets = spec.router(3).route(len(keys), keys)
+        weights = np.array(paces or (1.0, 1.0, 1.0))
+        return (np.bincount(targets, [2.0**key for key in keys], 3) * weights).max()
+
+    in_order = makespan(LeastWork(costs=costs, paces=paces))
+    longest = makespan(LeastWork(costs=costs, paces=paces, longest_first=True))
+    least = sum(2.0**key for key in keys) / sum(1 / pace for pace in (paces or (1, 1, 1)))
+    assert longest < in_order
+    assert longest <= 1.1 * least
+
+
+def test_without_costs_tuples_are_dealt_out_in_turn():
+    assert [1, 2, 0, 1] == LeastWork().router(3, sender=1).route(4, ["a"] * 4).tolist()
+
+
+def test_a_router_of_work_leaves_its_arguments_alone():
+    sketch = known({1: 1.0})
+    spec = LeastWork(costs=sketch)
+    sketch.update([2], [100.0])
+    assert 1.0 == spec.costs.mean
+    WorkRouter(2, spec.costs).route(2, [1, 1])
+    assert 1.0 == spec.costs.total
+
+
+# What may be given.
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"messages": 0.0},
+        {"messages": 1.5},
+        {"messages": float("nan")},
+        {"tolerance": 0.0},
+        {"tolerance": float("nan")},
+        {"keys": 0},
+        {"costs": {"a": 1.0}},
+        {"paces": (1.0, -1.0)},
+        {"paces": (1.0, float("inf"))},
+        {"longest_first": 1},
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(wrong):
+    (name,) = wrong
+    with pytest.raises(InvalidValueError, match=name):
+        LeastWork(**wrong)
+
+
+def test_paces_are_of_as_many_instances_as_there_are():
+    with pytest.raises(InvalidValueError, match="instances=3"):
+        LeastWork(paces=(1.0, 2.0)).router(3)
+    with pytest.raises(InvalidValueError, match="instances=0"):
+        LeastWork().dispatcher(0)
+
+
+@given(st.booleans(), st.lists(st.sampled_from([0.5, 1.0]), max_size=3), st.booleans())
+def test_it_travels_as_a_document(has_costs, paces, longest):
+    costs = known({"a": 1.0, "b": 2.0}) if has_costs else None
+    spec = LeastWork(costs=costs, paces=tuple(paces), longest_first=longest, messages=0.1)
+    again = grouping_from_dict(grouping_to_dict(spec))
+    assert spec == again
+    assert LeastWork(messages=0.2) != spec
+
+
+@pytest.mark.parametrize("costs", ["no base64!", "AAAA", 7])
+def test_a_damaged_document_is_refused(costs):
+    with pytest.raises(CorruptDataError):
+        grouping_from_dict({"kind": "least_work", "costs": costs})
