@@ -91,7 +91,9 @@ class LeastWork(Grouping):
     def __eq__(self, other: object) -> bool:
         return type(other) is LeastWork and self._fields() == other._fields()
 
-    __hash__ = None  # type: ignore[assignment]  # as that of the sketch it holds
+    def __hash__(self) -> int:
+        fields = self.to_dict()
+        return hash((fields.pop("costs"), *map(str, fields.values())))
 
     def __repr__(self) -> str:
         known = "nothing known" if self.costs is None else f"{self.costs.total:g} tuples known"

@@ -21,6 +21,7 @@ from grouping.groupings import (
     DChoices,
     DistributionAware,
     Fields,
+    LeastWork,
     LocalOrShuffle,
     OnlineShuffle,
     PartialKey,
@@ -33,11 +34,14 @@ from grouping.groupings import (
 )
 from grouping.hashing import hash_parts
 from grouping.heavy_routers import choices_needed
+from sketches.cost_sketch import CostSketch
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
 
 KEYS = st.lists(st.integers(0, 12), max_size=60)
 INSTANCES = 5
 TABLE = RoutingTable([0, 1, 2, 7], [3, 3, 0, 4], INSTANCES)
+COSTS = CostSketch(width=16, depth=2, exact=4)
+COSTS.update([0, 1, 2, 3], [1.0, 2.0, 3.0, 9.0])
 EACH = (
     Shuffle(),
     LocalOrShuffle(),
@@ -51,6 +55,9 @@ EACH = (
     TABLE,
     DistributionAware(TABLE, [0, 1, 2, 3, 4, 4, 4]),
     WorstCase(TABLE),
+    LeastWork(),
+    LeastWork(costs=COSTS),
+    LeastWork(costs=COSTS, paces=(1.0, 2.0, 1.0, 1.0, 0.5)),
     OnlineShuffle(),
     OnlineShuffle(window=16, tolerance=0.5, resync=16, wall_clock=True),
 )
@@ -314,11 +321,19 @@ json.dump([parts.tolist() for parts in routed], sys.stdout)
 """
 
 
+def known(grouping):
+    """Whether it knows costs, of integers."""
+    return isinstance(grouping, LeastWork) and grouping.costs is not None
+
+
 def test_a_process_with_another_hash_seed_routes_alike():
     keys = [f"key {key}" for key in skewed(700, distinct=40).tolist()]
     table = RoutingTable(["key 0", "key 1"], [4, 2], INSTANCES)
+    of_words = CostSketch(width=16, depth=2, exact=4)
+    of_words.update(["key 0", "key 1", "key 2"], [1.0, 5.0, 2.0])
     specs = [
-        *(grouping for grouping in EACH if grouping.instances is None),
+        *(grouping for grouping in EACH if grouping.instances is None and not known(grouping)),
+        LeastWork(costs=of_words),
         table,
         DistributionAware(table, [0, 1, 2, 3, 4]),
         WorstCase(table),
