@@ -25,6 +25,8 @@ from optimizers.simulation.table import Arrivals
 Event: TypeAlias = tuple[float, int, float, int, int, int, int, Any]
 """When; what; four numbers to tell who is first; a number of its own; and the particulars."""
 
+Key: TypeAlias = tuple[float, int, int, int]
+
 _LEAVES, _ARRIVES, _IS_DONE, _WAITED, _SENDS = range(5)
 _IN_TIME, _FULL, _AT_THE_END = range(3)
 
@@ -113,9 +115,7 @@ class Events:
         for stand in self._stands.values():
             self._end_if_over(stand)
 
-    def _push(
-        self, time: float, what: int, key: tuple[float, int, int, int], about: object
-    ) -> None:
+    def _push(self, time: float, what: int, key: Key, about: object) -> None:
         heappush(self._heap, (time, what, *key, next(self._number), about))
 
     def _arrived(self, stand: Stand, instance: int, items: list[Item]) -> None:
@@ -173,8 +173,8 @@ class Events:
             stand.outlook.ended(instance)
             self._report(stand, instance, item, taken)
             if stand.out:
-                about = stand, instance, item.row
-                self._push(now, _SENDS, (0.0, 0, stand.rank, instance), about)
+                key = (stand.rank, instance, next(self._number), 0)
+                self._push(now, _SENDS, key, (stand, instance, item.row, key))
                 if self._network.charges:
                     stand.busy[instance] = True
                     return
@@ -198,17 +198,33 @@ class Events:
             time = now + self._network.latency * bool(remote)
             self._posts[stand.station.name].send(time, item.edge, instance, whom, message)
 
-    def _send(self, stand: Stand, instance: int, row: int) -> None:
-        """Send what comes of a tuple by all edges, and then go on."""
-        start = clock = self.now
+    def _send(
+        self, stand: Stand, instance: int, row: int, key: Key, clock: float | None = None
+    ) -> None:
+        """Send what comes of a tuple by all edges, one after the other, and then go on.
+
+        Args:
+            stand: the operator.
+            instance: who sends.
+            row: the tuple.
+            key: who is first; the last of it is how many have been sent already.
+            clock: when they are sent, with all that it takes.
+        """
+        clock = self.now if clock is None else clock
         copies = stand.emits(row)
-        for way in stand.out:
-            for _ in range(copies):
-                clock = self._offer(way, instance, row, clock)
+        total = copies * len(stand.out)
+        for given in range(key[3], total + 1):
+            if self._heap and self._heap[0][:6] < (self.now, _SENDS, *key):
+                # What comes of the one may matter to the next.
+                key = (*key[:3], given)
+                self._push(self.now, _SENDS, key, (stand, instance, row, key, clock))
+                return
+            if given < total:
+                clock = self._offer(stand.out[given // copies], instance, row, clock)
         stand.left -= 1
         if self._network.charges:
             stand.busy[instance] = False
-            self._spend(stand, instance, start, clock)
+            self._spend(stand, instance, self.now, clock)
             if not stand.busy[instance]:
                 self._go_on(stand, instance)
         self._end_if_over(stand)

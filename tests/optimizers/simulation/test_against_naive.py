@@ -1,0 +1,544 @@
+"""The engine against a simulation that goes from event to event in the plainest way there is.
+
+All times are multiples of 1/64, so that sums are exact, answers equal to the last bit, and many
+things happen at one moment: there the order must agree as well.
+"""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import ClassVar
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grouping.dispatcher import Dispatcher, Reporter
+from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from optimizers import Cluster, Edge, Node, Operator, Plan, Topology
+from optimizers.runtime.layout import Layout
+from optimizers.simulation import Network, SimulationEngine, Stream, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Echo(Grouping):
+    """Sends to whoever has the least on the way as far as was heard; notes go along and back."""
+
+    every: int = 2
+    kind = "echo"
+    listens = True
+
+    def _dispatcher(self, instances, sender, senders, truth):
+        return EchoDispatcher(instances, sender, self.every)
+
+    def _reporter(self, instance, instances, senders):
+        return EchoReporter(senders, self.every)
+
+
+class EchoDispatcher(Dispatcher):
+    def __init__(self, instances, sender, every):
+        self.open = [0.0] * instances
+        self.sent = sender
+        self.every = every
+
+    def dispatch(self, code, now):
+        self.sent += 1
+        best = min(range(len(self.open)), key=lambda i: (self.open[i], (i + self.sent) % 3))
+        self.open[best] += 1.0
+        return best, (self.sent, now) if self.sent % self.every == 0 else None
+
+    def receive(self, message, now):
+        instance, weight, made = message
+        assert made <= now
+        self.open[instance % len(self.open)] -= weight
+
+
+class EchoReporter(Reporter):
+    def __init__(self, senders, every):
+        self.senders, self.every = senders, every
+        self.done = 0
+
+    def executed(self, sender, code, seconds, now, carried):
+        self.done += 1
+        letters = []
+        if carried is not None:
+            assert carried[1] <= now
+            letters += [(whom, (carried[0] + whom, 0.25, now)) for whom in range(self.senders)]
+        if self.done % self.every:
+            letters.append((sender, (code % 5, 1.0 + seconds, now)))
+        return letters
+
+
+@dataclass(frozen=True, slots=True)
+class Knowing(Grouping):
+    """Sends to where the tuple would be done first, or where the fewest wait."""
+
+    count: bool = False
+    kind = "knowing"
+    listens = True
+
+    def _dispatcher(self, instances, sender, senders, truth):
+        return KnowingDispatcher(instances, truth, self.count)
+
+    def _reporter(self, instance, instances, senders):
+        return EchoReporter(senders, 1_000_000)
+
+
+class KnowingDispatcher(Dispatcher):
+    def __init__(self, instances, truth, count):
+        self.instances, self.truth, self.count = instances, truth, count
+
+    def dispatch(self, code, now):
+        truth = self.truth
+        costs = [
+            truth.waiting(i) if self.count else truth.backlog(i) + truth.seconds(i)
+            for i in range(self.instances)
+        ]
+        return costs.index(min(costs)), None
+
+
+@dataclass
+class Tuple:
+    """One tuple on its way to an instance, and there."""
+
+    row: int
+    edge: int
+    sender: int
+    instance: int
+    taken: float
+    carried: object = None
+    arrived: float = math.nan
+    done: bool = False
+    begun: float | None = None
+
+
+@dataclass
+class Pack:
+    """Tuples that leave together."""
+
+    edge: object
+    sender: int
+    instance: int
+    tuples: list = field(default_factory=list)
+    late: float = math.inf
+    closed: bool = False
+
+
+class Naive:
+    """All events in one heap, of which the first is taken out again and again."""
+
+    PHASES: ClassVar = {"leave": 0, "arrive": 1, "free": 2, "linger": 4, "emit": 5}
+
+    def __init__(self, case):
+        job, cluster, network, plan, streams, work = case
+        self.layout = Layout.of(job, cluster, plan)
+        self.job, self.network, self.plan = self.layout.topology, network, plan
+        self.cluster, self.work = cluster, work
+        self.events, self.serial = [], 0
+        self.rows = [
+            (source, place) for source in self.job.sources for place in range(len(streams[source]))
+        ]
+        self.streams = streams
+        self.order = list(self.job.order)
+        self.queue, self.busy, self.now = defaultdict(list), defaultdict(bool), 0.0
+        self.packs, self.late = {}, defaultdict(list)
+        self.links = defaultdict(float)
+        self.served = defaultdict(list)
+        self.there = defaultdict(list)  # tuples sent to an operator and not done
+        self.left = dict.fromkeys(self.order, 0)
+        self.ended = set()
+        self.messages, self.letters, self.carried = [], defaultdict(int), defaultdict(int)
+        self.sent, self.local = defaultdict(int), defaultdict(int)
+        self.free_at = defaultdict(float)
+        self.shipped = defaultdict(float)
+        self.routers, self.dispatchers, self.reporters = {}, {}, {}
+        for edge in self.job.edges:
+            self.prepare(edge)
+        counts = dict.fromkeys(self.job.sources, 0)
+        for row, (source, place) in enumerate(self.rows):
+            time = float(streams[source].times[place])
+            instance = counts[source] % self.job.operator(source).parallelism
+            counts[source] += 1
+            self.left[source] += 1
+            one = Tuple(row, -1, instance, instance, self.seconds(source, row))
+            self.at(time, "arrive", (time, 1, -1, 0), (source, [one]))
+
+    def prepare(self, edge):
+        grouping = self.job.grouping(*edge.name)
+        senders, instances = (self.job.operator(name).parallelism for name in edge.name)
+        for sender in range(senders):
+            if grouping.listens:
+                truth = NaiveTruth(self, edge.target)
+                made = grouping.dispatcher(instances, sender=sender, senders=senders, truth=truth)
+                self.dispatchers[edge.name, sender] = made, truth
+            else:
+                home = self.layout.homes[edge.source].nodes[sender]
+                local = self.layout.local(edge.target, home)
+                made = grouping.router(instances, sender=sender, local=local)
+                self.routers[edge.name, sender] = made
+        if grouping.listens:
+            for instance in range(instances):
+                made = grouping.reporter(instance, instances=instances, senders=senders)
+                self.reporters[edge.name, instance] = made
+
+    def column(self, name, row):
+        source, place = self.rows[row]
+        return self.streams[source].columns[name][place]
+
+    def seconds(self, operator, row):
+        return float(self.column(f"{operator} takes", row))
+
+    def size(self, row):
+        source, place = self.rows[row]
+        return float(self.streams[source].bytes[place])
+
+    def rate(self, operator, instance):
+        node = self.cluster.node(self.layout.homes[operator].nodes[instance])
+        speeds = self.work[operator].speeds
+        return 1.0 / (node.capacity * (speeds[instance] if speeds else 1.0))
+
+    def into(self, operator):
+        return sorted(self.job.inputs(operator), key=lambda edge: self.order.index(edge.source))
+
+    def at(self, time, what, key, about):
+        self.serial += 1
+        heappush(self.events, (time, self.PHASES[what], *key, self.serial, what, about))
+
+    def run(self):
+        while self.events:
+            first = heappop(self.events)
+            self.now = first[0]
+            getattr(self, first[7])(*first[8])
+        return self
+
+    def arrive(self, operator, tuples):
+        for one in tuples:
+            one.arrived = self.now
+            self.queue[operator, one.instance].append(one)
+        self.begin(operator, tuples[0].instance)
+
+    def begin(self, operator, instance):
+        place = operator, instance
+        while not self.busy[place] and self.late[place]:
+            pack = self.late[place].pop(0)
+            if not pack.closed:
+                self.ship(pack, 0, self.now)
+        if not self.busy[place] and self.queue[place]:
+            one = self.queue[place].pop(0)
+            one.begun = self.now
+            self.busy[place] = True
+            end = self.now + one.taken * self.rate(operator, instance)
+            self.at(end, "free", (0.0, 0, self.order.index(operator), instance), (place, one))
+
+    def ship(self, pack, cause, start):
+        """Close a pack, and let its sender be busy with it from a time on."""
+        pack.closed = True
+        self.packs = {key: each for key, each in self.packs.items() if each is not pack}
+        size = sum(self.size(one.row) for one in pack.tuples)
+        cost = self.network.per_batch + size * self.network.per_byte
+        key = (self.now, cause, self.number(pack.edge), pack.sender)
+        self.at(start + cost, "leave", key, (pack, size, key))
+        if cost:
+            place = pack.edge.source, pack.sender
+            self.shipped[place] += cost
+            self.free_at[place] = start + cost
+            if cause != 1:
+                self.busy[place] = True
+                rank = self.order.index(place[0])
+                self.at(start + cost, "free", (0.0, 0, rank, place[1]), (place, None))
+        return start + cost
+
+    def number(self, edge):
+        return self.into(edge.target).index(edge)
+
+    def free(self, place, one):
+        self.busy[place] = False
+        if one is not None:
+            operator, instance = place
+            one.done = True
+            self.served[operator].append((one.row, instance, one.arrived, one.begun, self.now))
+            self.report(operator, instance, one)
+            if self.job.outputs(operator):
+                key = (self.order.index(operator), instance, self.serial, 0)
+                self.at(self.now, "emit", key, (place, one.row, key))
+                if self.network.per_batch or self.network.per_byte:
+                    self.busy[place] = True
+            else:
+                self.left[operator] -= 1
+                self.end(operator)
+        self.begin(*place)
+
+    def report(self, operator, instance, one):
+        if one.edge < 0:
+            return
+        edge = self.into(operator)[one.edge]
+        reporter = self.reporters.get((edge.name, instance))
+        if reporter is None:
+            return
+        taken = one.taken * self.rate(operator, instance)
+        code = self.code(edge, one.row)
+        for whom, message in reporter.executed(one.sender, code, taken, self.now, one.carried):
+            self.letters[edge.name] += 1
+            nodes = self.nodes(edge, whom, instance)
+            time = self.now + (self.network.latency if nodes[0] != nodes[1] else 0.0)
+            self.serial += 1
+            self.messages.append((time, one.edge, instance, self.serial, edge, whom, message))
+
+    def code(self, edge, row):
+        columns = self.job.key_columns(*edge.name)
+        return int(self.column(columns[0], row)) if columns else 0
+
+    def nodes(self, edge, sender, instance):
+        homes = self.layout.homes
+        return homes[edge.source].nodes[sender], homes[edge.target].nodes[instance]
+
+    def emit(self, place, row, key, clock=None):
+        """Send the next of what comes of a tuple, and come again for what is left of it."""
+        operator, sender = place
+        clock = self.now if clock is None else clock
+        edges = self.job.outputs(operator)
+        copies = int(self.column(f"{operator} emits", row))
+        given = key[3]
+        if given < len(edges) * copies:
+            clock = self.offer(edges[given // copies], sender, row, clock)
+            key = (*key[:3], given + 1)
+            self.at(self.now, "emit", key, (place, row, key, clock))
+            return
+        self.left[operator] -= 1
+        if self.network.per_batch or self.network.per_byte:
+            self.busy[place] = clock > self.now
+            if clock > self.now:
+                key = (0.0, 0, self.order.index(operator), sender)
+                self.at(clock, "free", key, (place, None))
+            else:
+                self.begin(*place)
+        self.end(operator)
+
+    def offer(self, edge, sender, row, clock):
+        instance, carried = self.choose(edge, sender, row)
+        number = self.number(edge)
+        one = Tuple(row, number, sender, instance, self.seconds(edge.target, row), carried)
+        self.there[edge.target].append(one)
+        self.left[edge.target] += 1
+        self.sent[edge.name] += 1
+        nodes = self.nodes(edge, sender, instance)
+        self.local[edge.name] += nodes[0] == nodes[1]
+        key = edge.name, sender, instance
+        pack = self.packs.setdefault(key, Pack(edge, sender, instance))
+        pack.tuples.append(one)
+        if len(pack.tuples) >= self.plan.batch.get(edge.source, 1):
+            return self.ship(pack, 1, clock)
+        if len(pack.tuples) == 1 and self.network.linger < math.inf:
+            rank = self.order.index(edge.source)
+            key = (0.0, rank, number, sender)
+            self.at(self.now + self.network.linger, "linger", key, (pack,))
+        return clock
+
+    def choose(self, edge, sender, row):
+        router = self.routers.get((edge.name, sender))
+        if router is not None:
+            columns = self.job.key_columns(*edge.name)
+            return int(
+                router.route(1, [self.column(columns[0], row)] if columns else None)[0]
+            ), None
+        due = [letter for letter in self.messages if letter[0] <= self.now]
+        due = [letter for letter in due if letter[4].target == edge.target]
+        for letter in sorted(due, key=lambda letter: letter[:4]):
+            self.messages.remove(letter)
+            time, _, _, _, on, whom, message = letter
+            self.dispatchers[on.name, whom][0].receive(message, time)
+        dispatcher, truth = self.dispatchers[edge.name, sender]
+        truth.row = row
+        instance, carried = dispatcher.dispatch(self.code(edge, row), self.now)
+        self.carried[edge.name] += carried is not None
+        return instance, carried
+
+    def linger(self, pack):
+        place = pack.edge.source, pack.sender
+        if pack.closed:
+            return
+        if self.network.per_batch or self.network.per_byte:
+            self.late[place].append(pack)
+            self.begin(*place)
+        else:
+            self.ship(pack, 0, self.now)
+
+    def leave(self, pack, size, key):
+        network, time = self.network, self.now
+        ends = self.nodes(pack.edge, pack.sender, pack.instance)
+        if ends[0] != ends[1]:
+            link = pack.edge.name, ends
+            self.links[link] = max(self.links[link], time) + size / network.bandwidth
+            time = self.links[link] + network.latency
+        self.at(time, "arrive", key, (pack.edge.target, pack.tuples))
+
+    def end(self, operator):
+        inputs = self.job.inputs(operator)
+        if self.left[operator] or operator in self.ended:
+            return
+        if any(edge.source not in self.ended for edge in inputs):
+            return
+        self.ended.add(operator)
+        lingering = [pack for place in sorted(self.late) for pack in self.late[place]]
+        edges = list(self.job.outputs(operator))
+        lingering += sorted(
+            self.packs.values(),
+            key=lambda p: (p.edge not in edges or edges.index(p.edge), p.sender, p.instance),
+        )
+        for pack in lingering:
+            if not pack.closed and pack.edge.source == operator:
+                place = operator, pack.sender
+                self.ship(pack, 2, max(self.now, self.free_at[place]))
+        for edge in edges:
+            self.end(edge.target)
+
+
+class NaiveTruth:
+    def __init__(self, naive, operator):
+        self.naive, self.operator, self.row = naive, operator, None
+
+    def there(self, instance):
+        return [
+            one
+            for one in self.naive.there[self.operator]
+            if one.instance == instance and not one.done
+        ]
+
+    def taken(self, one, instance):
+        return one.taken * self.naive.rate(self.operator, instance)
+
+    def seconds(self, instance):
+        taken = self.naive.seconds(self.operator, self.row)
+        return taken * self.naive.rate(self.operator, instance)
+
+    def backlog(self, instance):
+        left = 0.0
+        for one in self.there(instance):
+            passed = 0.0 if one.begun is None else self.naive.now - one.begun
+            left += self.taken(one, instance) - passed
+        return left
+
+    def waiting(self, instance):
+        return len(self.there(instance))
+
+
+GRAPHS = {
+    "chain": [("s", "a"), ("a", "b")],
+    "fork": [("s", "a"), ("s", "b")],
+    "diamond": [("s", "a"), ("s", "b"), ("a", "c"), ("b", "c")],
+    "shortcut": [("s", "a"), ("a", "b"), ("s", "b")],
+    "join": [("s", "a"), ("t", "a"), ("a", "b")],
+}
+
+
+@st.composite
+def jobs(draw, *, listening):
+    edges = GRAPHS[draw(st.sampled_from(sorted(GRAPHS)))]
+    names = list(dict.fromkeys(name for edge in edges for name in edge))
+    operators = [Operator(name, parallelism=draw(st.integers(1, 3))) for name in names]
+    plain = [Shuffle(), LocalOrShuffle(), Fields(), PartialKey()]
+    kinds = plain + ([Echo(2), Echo(3), Knowing(), Knowing(count=True)] * 2 if listening else [])
+    return Topology(
+        operators,
+        [Edge(source, target, draw(st.sampled_from(kinds)), key="k") for source, target in edges],
+    )
+
+
+def eighths(most):
+    return st.integers(0, most).map(lambda count: count / 8)
+
+
+@st.composite
+def cases(draw, *, listening=True, networks=None, batches=(1,)):
+    job = draw(jobs(listening=listening))
+    streams, work = {}, {}
+    for source in job.sources:
+        count = draw(st.integers(1, 14))
+
+        def column(values, count=count):
+            return np.array(draw(st.lists(values, min_size=count, max_size=count)))
+
+        columns = {"k": column(st.integers(0, 4))}
+        for name in job.order:
+            columns[f"{name} takes"] = column(eighths(12)).astype(float)
+            columns[f"{name} emits"] = column(st.sampled_from([1, 1, 1, 0, 2]))
+        times = np.cumsum(column(st.sampled_from([0.0, 0.0, 0.125, 0.5, 2.0])))
+        streams[source] = Stream(times, columns, column(st.sampled_from([0.0, 8.0, 16.0])))
+    for name in job.order:
+        count = job.operator(name).parallelism
+        speeds = draw(
+            st.none() | st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=count, max_size=count)
+        )
+        work[name] = Work(
+            lambda columns, name=name: columns[f"{name} takes"],
+            emits=lambda columns, name=name: columns[f"{name} emits"],
+            speeds=speeds,
+        )
+    nodes = draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=3))
+    cluster = Cluster(tuple(Node(f"n{place}", capacity) for place, capacity in enumerate(nodes)))
+    network = draw(networks) if networks is not None else Network()
+    batch = {name: draw(st.sampled_from(batches)) for name in job.order if job.outputs(name)}
+    return job, cluster, network, Plan(batch=batch), streams, work
+
+
+NETWORKS = st.builds(
+    Network,
+    latency=st.sampled_from([0.0, 0.0, 0.5]),
+    bandwidth=st.sampled_from([math.inf, 64.0]),
+    per_batch=st.sampled_from([0.0, 0.25]),
+    per_byte=st.sampled_from([0.0, 1 / 64]),
+    linger=st.sampled_from([math.inf, 0.0, 0.5, 1.0]),
+)
+
+
+def check(case):
+    job, cluster, network, plan, streams, work = case
+    run = SimulationEngine(cluster=cluster, network=network).run(job, streams, plan, work=work)
+    naive = Naive(case).run()
+    for name in job.order:
+        assert by_instance(naive.served[name]) == by_instance(rows_of(run.operators[name])), name
+        shipped = [naive.shipped[name, i] for i in range(job.operator(name).parallelism)]
+        assert shipped == run.operators[name].shipping.tolist()
+    for edge in job.edges:
+        said = naive.letters[edge.name], naive.carried[edge.name]
+        result = run.edges[edge.name]
+        assert said == (result.messages, result.carried)
+        assert (naive.sent[edge.name], naive.local[edge.name]) == (result.tuples, result.local)
+    return run
+
+
+def rows_of(result):
+    columns = result.rows, result.instances, result.arrived, result.started, result.ended
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def by_instance(rows):
+    found = defaultdict(list)
+    for row in rows:
+        found[row[1]].append(row)
+    return dict(found)
+
+
+@settings(max_examples=150)
+@given(cases(listening=False))
+def test_what_is_routed_is_served_as_event_by_event(case):
+    check(case)
+
+
+@settings(max_examples=150)
+@given(cases(listening=False, networks=NETWORKS))
+def test_links_and_the_costs_of_sending_are_as_event_by_event(case):
+    check(case)
+
+
+@settings(max_examples=150)
+@given(cases())
+def test_what_listens_hears_and_chooses_as_event_by_event(case):
+    check(case)
+
+
+@settings(max_examples=200)
+@given(cases(networks=NETWORKS, batches=(1, 2, 3)))
+def test_all_of_it_together_is_as_event_by_event(case):
+    check(case)
