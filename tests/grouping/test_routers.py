@@ -21,12 +21,15 @@ from grouping.groupings import (
     DChoices,
     DistributionAware,
     Fields,
+    FullKnowledge,
     LeastWork,
     LocalOrShuffle,
     OnlineShuffle,
     PartialKey,
     RoutingTable,
+    ShortestQueue,
     Shuffle,
+    TwoChoices,
     WChoices,
     WorstCase,
     grouping_from_dict,
@@ -60,6 +63,8 @@ EACH = (
     LeastWork(costs=COSTS, paces=(1.0, 2.0, 1.0, 1.0, 0.5)),
     OnlineShuffle(),
     OnlineShuffle(window=16, tolerance=0.5, resync=16, wall_clock=True),
+    ShortestQueue(acknowledge=8),
+    TwoChoices(seed=3),
 )
 ALL_SPECS = pytest.mark.parametrize("grouping", EACH, ids=repr)
 # The routers of those that listen to instances deal tuples out in turn.
@@ -307,9 +312,11 @@ OWNERS = {Fields, RoutingTable, DistributionAware, WorstCase}
 
 
 def test_every_grouping_a_document_may_name_is_tried_here():
-    assert set(GROUPINGS) == {type(grouping) for grouping in EACH}
+    unroutable = {FullKnowledge}  # tests/grouping/test_baselines.py has it
+    assert set(GROUPINGS) == {type(grouping) for grouping in EACH} | unroutable
     assert OWNERS == {grouping for grouping in GROUPINGS if grouping.one_owner}
-    assert {Shuffle, LocalOrShuffle} == {g for g in GROUPINGS if not g.needs_key}
+    without_key = {Shuffle, LocalOrShuffle, ShortestQueue, TwoChoices, FullKnowledge}
+    assert without_key == {g for g in GROUPINGS if not g.needs_key}
 
 
 ELSEWHERE = """
