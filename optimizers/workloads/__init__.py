@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 from optimizers.errors import UnknownNameError
 from optimizers.workloads.posts import SHUFFLED, TRENDING
+from optimizers.workloads.reach import REACH
 from optimizers.workloads.workload import Workload
 from sketches.values import FrozenMap
 
 __all__ = ["WORKLOADS", "Workload", "workload"]
 
-WORKLOADS: Mapping[str, Workload] = FrozenMap({w.name: w for w in (TRENDING, SHUFFLED)})
+WORKLOADS: Mapping[str, Workload] = FrozenMap({w.name: w for w in (TRENDING, SHUFFLED, REACH)})
 """All of them, by name."""
 
 

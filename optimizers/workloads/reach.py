@@ -1,0 +1,71 @@
+"""Reach: to how many users each tweet gets, which takes long for some authors and next to none."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optimizers.folds.extremes import Max
+from optimizers.topology import Topology
+from optimizers.workloads.followers import Followers
+from optimizers.workloads.workload import Batch, Workload
+
+_TWEETS = 10_000  # a batch
+_TERMS = 500
+_EXPONENT = 0.463  # of Zipf's law, by which the first of 9,960 authors writes .0038 of all tweets
+_UNLIKE = 1.5  # how far who writes much and who has many followers are not the same: a sigma
+
+
+@cache
+def network() -> Followers:
+    """Return who follows whom; made up once in each process."""
+    return Followers.made_up()
+
+
+def popularity(network: Followers, seed: int) -> NDArray[np.float64]:
+    """Return the share of all tweets that each user writes; who has many followers writes more."""
+    rng = np.random.default_rng([seed, 53])
+    followed = network.counts * np.exp(rng.normal(0.0, _UNLIKE, len(network)))
+    shares = np.empty(len(network))
+    shares[np.argsort(-followed, kind="stable")] = np.arange(1, len(network) + 1) ** -_EXPONENT
+    shares /= shares.sum()
+    return shares
+
+
+def with_reach(tweets: pa.RecordBatch) -> pa.RecordBatch:
+    """Add to each tweet how many users it gets to in three steps."""
+    reached = [network().reach(author)[0] for author in tweets.column("author").to_pylist()]
+    return tweets.append_column("reach", pa.array(reached, pa.int64()))
+
+
+def tweets(scale: float, seed: int) -> Iterator[Batch]:
+    """Yield tweets, batch by batch, each with an author and a term."""
+    number = max(1, round(_TWEETS * scale))
+    rng = np.random.default_rng([seed, 59])
+    shares = popularity(network(), seed)
+    terms = np.arange(1, _TERMS + 1) ** -1.0
+    while True:
+        by = rng.choice(len(shares), number, p=shares)
+        about = rng.choice(_TERMS, number, p=terms / terms.sum())
+        words = pa.array([f"#term{term}" for term in about.tolist()])
+        yield {"tweets": pa.table({"author": by, "term": words})}
+
+
+REACH = Workload(
+    name="reach",
+    about=(
+        "tweets, to how many users each gets over the followers of followers, and the most by "
+        "term; what that takes depends on the author, and differs a thousandfold"
+    ),
+    topology=Topology.source("tweets", parallelism=2)
+    .then(
+        "reach",
+        parallelism=4,
+        apply="optimizers.workloads.reach:with_reach",
+        edge_key="author",
+    )
+    .then("by_term", key="term", parallelism=2, apply=Max("reach")),
+    stream=tweets,
+)
