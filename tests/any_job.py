@@ -422,7 +422,7 @@ def plans(draw, drawn, parallelism):
                 routing[name] = Fields()
             else:
                 owners = random.integers(0, instances, len(keys))
-                table = RoutingTable(keys, owners, instances)
+                table = RoutingTable(keys, owners, instances, adopts=bool(seed % 2))
                 cells = random.integers(0, instances, 7)
                 ways = (table, table, DistributionAware(table, cells), WorstCase(table))
                 routing[name] = ways[int(random.integers(len(ways)))]

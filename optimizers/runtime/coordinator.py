@@ -16,6 +16,7 @@ from optimizers.errors import CheckpointError, PlanError, UnknownNameError
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
+from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.epoch import Epoch
 from optimizers.runtime.layout import Layout, completed
@@ -28,7 +29,7 @@ from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.ways import Trial
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
-from optimizers.statistics import Statistics
+from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
 from sketches.checks import amount, whole
 from sketches.key_columns import Pairs
@@ -111,6 +112,8 @@ class Coordinator:
         self._layout = Layout.of(topology, cluster, self._plan)
         self._work = self._work_under(self._layout, {})
         self._epoch = Epoch(self._layout, 0)
+        self._adoption = Adoption()
+        self._adopts_only = False  # whether what comes next only gives unknown keys an owner
         self._decided = self._ask(Statistics(), -1) if self._committed is None else Plan()
 
     @property
@@ -144,7 +147,7 @@ class Coordinator:
             plan = self._plan_for(batch)
             if plan is not None:
                 self._put_in_force(plan, batch)
-        self._decided = Plan()
+        self._decided, self._adopts_only = Plan(), False
         ways = {name: trial.way for name, trial in self._trials.items()}
         ticket = Ticket(batch, self._planned == batch, self._state, FrozenMap(ways))
         return Assignment(self._work, ticket, self._plan, self._planned)
@@ -187,6 +190,7 @@ class Coordinator:
                 self._trials[report.operator].add(table)
         if self._epoch.batches >= self._every or self._has_drifted(summary):
             self._end_epoch(batch)
+        self._adopt(reports)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
         return summary
@@ -231,13 +235,34 @@ class Coordinator:
                     handovers[operator.name] = change
         self._plan, self._planned, self._layout = plan, batch, layout
         self._in_force = batch
-        self._best_local = 0.0
         self._work = self._work_under(layout, handovers)
+        if self._adopts_only:
+            return  # the epoch goes on: instances and machines are as they were
+        self._best_local = 0.0
+        self._adoption = Adoption()
         self._epoch = Epoch(layout, self._epochs)
 
     def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
-        location = self._checkpoint.location
-        return Work(layout, self._plan.batch, location, self._settings, handovers)
+        location, settings = self._checkpoint.location, self._settings
+        if adopting_hops(layout.topology):
+            settings = replace(settings, observes=settings.observes | {Probe.PAIRS})
+        return Work(layout, self._plan.batch, location, settings, handovers)
+
+    def _adopt(self, reports: Sequence[TaskReport]) -> None:
+        """Let the next plan give an owner to keys that are unknown to tables that adopt.
+
+        Not in the batch after which something else changes, which may be these very tables.
+        """
+        tables = self._adoption.after(self._layout, reports)
+        if tables and not self._decided:
+            number = sum(map(len, tables.values())) - sum(
+                len(adopting(self._layout.topology, name) or ()) for name in tables
+            )
+            names = " and ".join(tables)
+            _LOG.info(
+                "after batch %d: %d new keys of %s get an owner", self.next_batch - 1, number, names
+            )
+            self._decided, self._adopts_only = Plan(routing=tables, notes=self._plan.notes), True
 
     def _state_after(self, reports: Sequence[TaskReport]) -> StateFiles:
         """Return the files of all state after a batch: those reported, else as they were."""
