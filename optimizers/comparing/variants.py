@@ -7,12 +7,14 @@ from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.fixed import Hash
 from optimizers.locality import Locality
 from optimizers.optimizer import Optimizer
+from optimizers.osg import Osg
 from optimizers.plugins import create, registered
 
 STRATEGIES: Mapping[str, Callable[[], Optimizer]] = {
     "hash": Hash,
     "published": Locality.published,
     "locality": Locality,
+    "osg": Osg,
 }
 """The strategies that Penstock brings, by the names they have on a command line."""
 

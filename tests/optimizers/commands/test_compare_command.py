@@ -82,7 +82,7 @@ def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["posts"], "unknown workload 'posts'; known: 'shuffled', 'trending'"),
+        (["posts"], "unknown workload 'posts'; known: 'reach', 'shuffled', 'trending'"),
         (["--with", "osg"], "unknown strategy 'osg'"),
         (["--batches", "2"], "batches=2 is out of range; it must be at least 3"),
         (["--scale", "0"], "scale=0.0 is out of range"),
