@@ -83,7 +83,7 @@ def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
     ("arguments", "message"),
     [
         (["posts"], "unknown workload 'posts'; known: 'reach', 'shuffled', 'trending'"),
-        (["--with", "osg"], "unknown strategy 'osg'"),
+        (["--with", "albic"], "unknown strategy 'albic'"),
         (["--batches", "2"], "batches=2 is out of range; it must be at least 3"),
         (["--scale", "0"], "scale=0.0 is out of range"),
         (["--seed", "-1"], "seed=-1 is out of range"),
