@@ -34,8 +34,10 @@ What the paper does not say, and what is done here:
 6. *Synchronising without new matrices,* after ``resync`` tuples for each instance, is in the
    authors' program with ``resync=window``, and not in the paper.
 7. *Several schedulers.* Each has estimates of its own, of what it has given itself, and is
-   answered by the work that was done for it alone: the sum of balanced loads is balanced. (The
-   clock on the wall tells no such parts, and says to all the same.) Matrices go to all.
+   answered by the work that was done for it alone: the sum of balanced loads is balanced. If all
+   were told of all work, all would turn to the same instance at once: four schedulers then took
+   six times as long. The clock on the wall tells no such parts, so ``wall_clock`` is for one
+   scheduler only. Matrices go to all.
 
 An instance that starts anew has forgotten how much it has done: give it a new reporter, and all
 schedulers new dispatchers.
@@ -84,7 +86,8 @@ class OnlineShuffle(Grouping):
         seed: what their hashes are drawn from.
         resync: after how many tuples for each instance estimates are synchronised though costs
             have not changed; None for never.
-        wall_clock: whether instances answer by the time that has passed and not by their work.
+        wall_clock: whether instances answer by the time that has passed and not by their work;
+            of use to a single scheduler only.
 
     References:
         N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola, "Online scheduling for
