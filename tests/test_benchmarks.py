@@ -431,11 +431,11 @@ def test_an_axis_has_a_few_round_ticks_inside_its_range(figures, low, high):
 
 
 def test_the_page_and_its_figures_are_what_the_kept_data_says(tmp_path):
-    report = importlib.import_module("locality_report")
+    report = importlib.import_module("locality_report").PAGE
     shutil.copytree(RESULTS, tmp_path / "results")
-    written = ["locality.md", *(f"{name}.svg" for name in report.FIGURES)]
+    written = ["locality.md", *(f"{name}.svg" for name in report.figures)]
 
-    report.main(["--write", "--folder", str(tmp_path / "results")])
+    report.main("", ["--write", "--folder", str(tmp_path / "results")])
 
     changed = [
         name
@@ -443,15 +443,15 @@ def test_the_page_and_its_figures_are_what_the_kept_data_says(tmp_path):
         if (RESULTS / name).read_text() != (tmp_path / "results" / name).read_text()
     ]
     assert [] == changed
-    assert sorted(report.MEASURED) == sorted(p.stem for p in (RESULTS / "locality").iterdir())
+    assert sorted(report.parts) == sorted(p.stem for p in (RESULTS / "locality").iterdir())
 
 
 def test_a_part_is_measured_kept_and_written_into_the_page(tmp_path):
-    report = importlib.import_module("locality_report")
+    report = importlib.import_module("locality_report").PAGE
     before, after = "# Page\n<!-- table: loads -->\nold\n", "<!-- end of table -->\nthe end\n"
     (tmp_path / "locality.md").write_text(before + after)
 
-    report.main(["loads", "--scale", "0.001", "--folder", str(tmp_path)])
+    report.main("", ["loads", "--scale", "0.001", "--folder", str(tmp_path)])
 
     text = (tmp_path / "locality.md").read_text()
     assert text.startswith("# Page\n<!-- table: loads -->\n| keys weighed by |")
@@ -460,8 +460,8 @@ def test_a_part_is_measured_kept_and_written_into_the_page(tmp_path):
 
 
 def test_a_page_without_a_place_for_a_table_is_refused(tmp_path):
-    report = importlib.import_module("locality_report")
+    report = importlib.import_module("locality_report").PAGE
     (tmp_path / "locality.md").write_text("# Page\n")
 
     with pytest.raises(ValueError, match="no place for table 'loads'"):
-        report.main(["loads", "--scale", "0.001", "--folder", str(tmp_path)])
+        report.main("", ["loads", "--scale", "0.001", "--folder", str(tmp_path)])

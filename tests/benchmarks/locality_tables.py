@@ -1,21 +1,11 @@
 """The tables of docs/results/locality.md, made of what `locality_measure` keeps."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from locality_experiments import INCREMENTAL, INERT, ORACLE, OURS, PUBLISHED, RENAMED, SCRATCH
 from locality_measure import MANY_PARTS, Json
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _spread(values: Sequence[float], digits: int = 3) -> str:
-    """Write a mean, and the standard deviation where there are several values."""
-    mean = f"{np.mean(values):.{digits}f}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+from page import spread, table
 
 
 def _percent(values: Sequence[float]) -> str:
@@ -36,7 +26,7 @@ def _contenders(runs: Sequence[Json]) -> str:
         "moved after batches",
         "reconfigurations",
     ]
-    return _table(head, [_contender(name, runs) for name in runs[0]["epochs"]])
+    return table(head, [_contender(name, runs) for name in runs[0]["epochs"]])
 
 
 def _contender(name: str, runs: Sequence[Json]) -> list[str]:
@@ -47,17 +37,17 @@ def _contender(name: str, runs: Sequence[Json]) -> list[str]:
     times = [sum(epoch["reconfigured"] for epoch in run["epochs"][name]) for run in runs]
     worst = [max(max(epoch["imbalance"]) for epoch in epochs) for epochs in later]
     sides = [
-        _spread([float(np.mean([epoch["imbalance"][side] for epoch in week])) for week in later])
+        spread([float(np.mean([epoch["imbalance"][side] for epoch in week])) for week in later])
         for side in (0, 1)
     ]
     return [
         name,
-        _spread([float(np.mean([epoch["locality"] for epoch in epochs])) for epochs in later]),
+        spread([float(np.mean([epoch["locality"] for epoch in epochs])) for epochs in later]),
         *sides,
-        _spread(worst, 2),
+        spread(worst, 2),
         _percent(moved) if moved else "",
         _percent(placed) if any(placed) else "",
-        "" if name == ORACLE else _spread(times, 0 if len(set(times)) < 2 else 1),
+        "" if name == ORACLE else spread(times, 0 if len(set(times)) < 2 else 1),
     ]
 
 
@@ -78,10 +68,10 @@ def _about_flights(data: Json) -> str:
         ["weeks", str(len(data["seeds"][0]["expected"]))],
         [
             "locality that METIS expects as published",
-            _spread([float(np.mean(run["expected"])) for run in data["seeds"]]),
+            spread([float(np.mean(run["expected"])) for run in data["seeds"]]),
         ],
     ]
-    return _table(["", ""], rows)
+    return table(["", ""], rows)
 
 
 def _about_drift(data: Json) -> str:
@@ -90,7 +80,7 @@ def _about_drift(data: Json) -> str:
         ["pairs reported", f"{data['edges']:,}"],
         ["weeks", str(len(data["expected"]))],
     ]
-    return _table(["", ""], rows)
+    return table(["", ""], rows)
 
 
 _GAP = {
@@ -110,9 +100,7 @@ _GAP = {
 
 
 def _gap_table(data: Json) -> str:
-    return _table(
-        ["", ""], [[label.strip(), _spread([data[name]])] for name, label in _GAP.items()]
-    )
+    return table(["", ""], [[label.strip(), spread([data[name]])] for name, label in _GAP.items()])
 
 
 def _parts_table(data: Json) -> str:
@@ -134,18 +122,18 @@ def _parts_table(data: Json) -> str:
             [
                 str(number),
                 *(
-                    _spread([step[who]["locality"] for step in steps])
+                    spread([step[who]["locality"] for step in steps])
                     for who in ("published", "ours")
                 ),
                 *(
-                    _spread([step[who]["imbalance"][side] for step in steps], 2)
+                    spread([step[who]["imbalance"][side] for step in steps], 2)
                     for who in ("published", "ours")
                     for side in (0, 1)
                 ),
-                *(_spread([step["reachable"][side] for step in steps], 2) for side in (0, 1)),
+                *(spread([step["reachable"][side] for step in steps], 2) for side in (0, 1)),
             ]
         )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _gate_table(data: Json) -> str:
@@ -162,11 +150,11 @@ def _gate_table(data: Json) -> str:
             [
                 name,
                 str(weeks),
-                *(_spread(times[who], 1) for who in (PUBLISHED, OURS)),
+                *(spread(times[who], 1) for who in (PUBLISHED, OURS)),
                 *(_percent(moved[who]) for who in (PUBLISHED, OURS)),
             ]
         )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _moves_table(data: Json) -> str:
@@ -174,11 +162,11 @@ def _moves_table(data: Json) -> str:
         [
             kind,
             _percent([move["moved"][kind] for move in data["moves"]]),
-            _spread([move["local"][kind] for move in data["moves"]]),
+            spread([move["local"][kind] for move in data["moves"]]),
         ]
         for kind in (INCREMENTAL, INERT, SCRATCH, RENAMED)
     ]
-    return _table(["", "load moved", "locality expected"], rows)
+    return table(["", "load moved", "locality expected"], rows)
 
 
 def _pipeline_table(data: Json) -> str:
@@ -194,9 +182,7 @@ def _pipeline_table(data: Json) -> str:
         [label, f"{seconds[name]:.2f}", f"{seconds[name] / seconds['METIS']:.2f}"]
         for name, label in labels.items()
     ]
-    return (
-        f"{_table(['', 'CPU seconds', 'of METIS alone'], rows)}\n\nMeasured on {data['machine']}."
-    )
+    return f"{table(['', 'CPU seconds', 'of METIS alone'], rows)}\n\nMeasured on {data['machine']}."
 
 
 def _touch_table(data: Json) -> str:
@@ -209,7 +195,7 @@ def _touch_table(data: Json) -> str:
         ]
         for cost in data["touch"]
     ]
-    return _table(["tuples in a batch", "with an unknown tag", "routing", "placing"], rows)
+    return table(["tuples in a batch", "with an unknown tag", "routing", "placing"], rows)
 
 
 def _loads_table(data: Json) -> str:
@@ -219,16 +205,16 @@ def _loads_table(data: Json) -> str:
         rows.append(
             [
                 label,
-                _spread([epoch["locality"] for epoch in epochs]),
-                *(_spread([epoch["imbalance"][side] for epoch in epochs]) for side in (0, 1)),
+                spread([epoch["locality"] for epoch in epochs]),
+                *(spread([epoch["imbalance"][side] for epoch in epochs]) for side in (0, 1)),
             ]
         )
-    return _table(["keys weighed by", "locality", "imbalance, first", "second"], rows)
+    return table(["keys weighed by", "locality", "imbalance, first", "second"], rows)
 
 
 def _paper_table(data: Json) -> str:
     rows = [
-        [label, reported, _spread([run[name] for run in data["runs"]])]
+        [label, reported, spread([run[name] for run in data["runs"]])]
         for name, label, reported in (
             ("hash", "by hash", "0.166"),
             ("kept", "as METIS expects of the pairs kept", ""),
@@ -236,7 +222,7 @@ def _paper_table(data: Json) -> str:
             ("following", "in the week after", "0.49"),
         )
     ]
-    return _table(["locality", "Twitter, by the paper", "drifting stream"], rows)
+    return table(["locality", "Twitter, by the paper", "drifting stream"], rows)
 
 
 def _forgotten_table(data: Json) -> str:
@@ -246,12 +232,12 @@ def _forgotten_table(data: Json) -> str:
         rows.append(
             [
                 name,
-                _spread([week[1] for week in weeks]),
-                _spread([week[-1] for week in weeks]),
-                _spread([float(np.mean(week[1:])) for week in weeks]),
+                spread([week[1] for week in weeks]),
+                spread([week[-1] for week in weeks]),
+                spread([float(np.mean(week[1:])) for week in weeks]),
             ]
         )
-    return _table(["tables keep", "second week", "last week", "mean"], rows)
+    return table(["tables keep", "second week", "last week", "mean"], rows)
 
 
 TABLES: dict[str, tuple[str, Callable[[Json], str]]] = {
