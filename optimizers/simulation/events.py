@@ -57,7 +57,7 @@ class Events:
         """Let tuples come in at a source."""
         columns = arrivals.rows, arrivals.times, arrivals.instances
         for row, time, instance in zip(*(column.tolist() for column in columns), strict=True):
-            item = Item(row, -1, instance, time, None, None, 0.0)
+            item = Item(row, -1, instance, time, None, None)
             self._push(time, _ARRIVES, (time, _FULL, -1, 0), (stand, instance, [item]))
 
     def leave(self, batch: Batch, departure: float) -> None:
@@ -153,7 +153,7 @@ class Events:
             taken = stand.seconds[item.row] * stand.rates[instance]
         end = start + taken
         stand.busy[instance] = True
-        stand.outlook.begun(instance, item.counted, end)
+        stand.outlook.begun(instance, stand.seconds[item.row], end)
         about = stand, instance, item, start, taken
         self._push(end, _IS_DONE, (0.0, 0, stand.rank, instance), about)
 
@@ -234,7 +234,7 @@ class Events:
         target = self._targets[way]
         instance, carried = self._choose(way, target, sender, row)
         target.left += 1
-        target.outlook.sent(instance, target.seconds[row] * target.rates[instance])
+        target.outlook.sent(instance, target.seconds[row])
         batch = way.put(sender, instance, row, carried)
         if len(batch.rows) >= way.limit:
             clock += self._network.cost(batch.size)
@@ -304,9 +304,8 @@ class Events:
             time += network.latency
         stand = self._targets[batch.way]
         edge, sender, instance = passage.number, batch.sender, batch.instance
-        rate = stand.rates[instance]
         items = [
-            Item(row, edge, sender, time, carried, batch.talk, stand.seconds[row] * rate)
+            Item(row, edge, sender, time, carried, batch.talk)
             for row, carried in zip(batch.rows, batch.carried, strict=True)
         ]
         key = (closed, cause, edge, sender)

@@ -107,7 +107,6 @@ class Happening:
                 epoch.flows[edge].count(way.talk)
 
     def _take_queue(self, stand: Stand, queue: Arrivals, talks: Talks) -> None:
-        durations = stand.station.durations(queue).tolist()
         columns = zip(
             queue.rows.tolist(),
             queue.instances.tolist(),
@@ -117,16 +116,15 @@ class Happening:
             queue.senders.tolist(),
             queue.seconds.tolist(),
             queue.carried.tolist(),
-            durations,
             strict=True,
         )
-        for row, instance, time, closed, edge, sender, known, carried, taken in columns:
+        for row, instance, time, closed, edge, sender, known, carried in columns:
             talk = talks.get(edge)
             if talk is not None and closed < talk.since:
                 talk = None
             begun = None if math.isnan(known) else known
-            item = Item(row, edge, sender, time, carried, talk, taken, begun)
-            stand.outlook.sent(instance, taken)
+            item = Item(row, edge, sender, time, carried, talk, begun)
+            stand.outlook.sent(instance, stand.seconds[row])
             if time < self._events.now:
                 stand.queues[instance].append(item)
             else:
@@ -148,5 +146,5 @@ class Happening:
         for row, sender, instance, closed, departure in columns:
             size = float(self._tuples.sizes[row])
             batch = Batch(way, sender, instance, [row], [None], size, closed)
-            target.outlook.sent(instance, target.seconds[row] * target.rates[instance])
+            target.outlook.sent(instance, target.seconds[row])
             self._events.leave(batch, departure)

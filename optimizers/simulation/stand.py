@@ -23,7 +23,6 @@ class Item(NamedTuple):
         arrived: when it arrived.
         carried: what travelled with it.
         talk: the conversation to which it is reported, if any.
-        counted: for how many seconds it was counted as work to be done.
         known: how long it takes where work on it has begun, else None.
     """
 
@@ -33,7 +32,6 @@ class Item(NamedTuple):
     arrived: float
     carried: Message
     talk: Conversation | None
-    counted: float
     known: float | None = None
 
 

@@ -47,7 +47,7 @@ class Outlook:
         now: the time.
         taken: how long the tuple at hand takes at rate 1.
         rates: how many times as long it takes at each instance.
-        work: how many seconds of work each instance has before it that it has not begun.
+        work: how many seconds of work, at rate 1, each instance has before it and has not begun.
         counts: how many tuples each has before it, with the one it is at.
         ends: when each is done with the tuple it is at.
     """
@@ -69,7 +69,7 @@ class Outlook:
         self.ends += [0.0] * more
 
     def sent(self, instance: int, seconds: float) -> None:
-        """Count a tuple that is sent to an instance."""
+        """Count a tuple that is sent to an instance, by its seconds at rate 1."""
         self.work[instance] += seconds
         self.counts[instance] += 1
 
@@ -90,7 +90,8 @@ class Outlook:
 
     def backlog(self, instance: int) -> float:
         """Return how many seconds of work an instance has before it."""
-        return self.work[instance] + max(0.0, self.ends[instance] - self.now)
+        to_do = self.work[instance] * self.rates[instance]
+        return to_do + max(0.0, self.ends[instance] - self.now)
 
     def waiting(self, instance: int) -> int:
         """Return how many tuples are at an instance or on their way to it."""

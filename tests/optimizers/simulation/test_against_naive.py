@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from grouping.dispatcher import Dispatcher, Reporter
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
-from optimizers import Cluster, Edge, Node, Operator, Plan, Topology
+from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
 from optimizers.runtime.layout import Layout
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 
@@ -108,6 +108,7 @@ class Tuple:
     instance: int
     taken: float
     carried: object = None
+    talk: object = None
     arrived: float = math.nan
     done: bool = False
     begun: float | None = None
@@ -121,8 +122,8 @@ class Pack:
     sender: int
     instance: int
     tuples: list = field(default_factory=list)
-    late: float = math.inf
-    closed: bool = False
+    closed: float | None = None
+    gone: bool = False
 
 
 class Naive:
@@ -130,57 +131,95 @@ class Naive:
 
     PHASES: ClassVar = {"leave": 0, "arrive": 1, "free": 2, "linger": 4, "emit": 5}
 
-    def __init__(self, case):
+    def __init__(self, case, changes=()):
         job, cluster, network, plan, streams, work = case
-        self.layout = Layout.of(job, cluster, plan)
-        self.job, self.network, self.plan = self.layout.topology, network, plan
-        self.cluster, self.work = cluster, work
-        self.events, self.serial = [], 0
+        self.declared, self.cluster, self.network, self.work = job, cluster, network, work
+        self.order, self.streams, self.changes = list(job.order), streams, list(changes)
         self.rows = [
-            (source, place) for source in self.job.sources for place in range(len(streams[source]))
+            (source, place) for source in job.sources for place in range(len(streams[source]))
         ]
-        self.streams = streams
-        self.order = list(self.job.order)
-        self.queue, self.busy, self.now = defaultdict(list), defaultdict(bool), 0.0
+        self.events, self.serial, self.now = [], 0, -1.0
+        self.queue, self.busy = defaultdict(list), defaultdict(bool)
         self.packs, self.late = {}, defaultdict(list)
-        self.links = defaultdict(float)
-        self.served = defaultdict(list)
+        self.links, self.free_at = defaultdict(float), defaultdict(float)
+        self.served, self.shipped = defaultdict(list), defaultdict(float)
         self.there = defaultdict(list)  # tuples sent to an operator and not done
-        self.left = dict.fromkeys(self.order, 0)
-        self.ended = set()
+        self.left, self.ended = dict.fromkeys(self.order, 0), set()
         self.messages, self.letters, self.carried = [], defaultdict(int), defaultdict(int)
         self.sent, self.local = defaultdict(int), defaultdict(int)
-        self.free_at = defaultdict(float)
-        self.shipped = defaultdict(float)
-        self.routers, self.dispatchers, self.reporters = {}, {}, {}
+        self.homes, self.rates = {}, {}
+        self.routers, self.dispatchers, self.reporters, self.talks = {}, {}, {}, {}
+        self.made_for, self.locals, self.limits = {}, {}, {}
+        self.under(plan)
+        for row, (source, _) in enumerate(self.rows):
+            self.left[source] += 1
+            time = float(streams[source].times[row - self.rows.index((source, 0))])
+            self.at(time, "arrive", (time, 1, -1, 0), (source, [row]))
+
+    def under(self, plan):
+        """Go on under a plan: whom it changes something for begins anew."""
+        layout = Layout.of(self.declared, self.cluster, plan)
+        self.job, self.plan, self.layout = layout.topology, plan, layout
+        for name in self.order:
+            for instance, home in enumerate(layout.homes[name].nodes):
+                speeds = self.work[name].speeds
+                speed = self.cluster.node(home).capacity * (speeds[instance] if speeds else 1.0)
+                self.homes[name, instance], self.rates[name, instance] = home, 1.0 / speed
         for edge in self.job.edges:
             self.prepare(edge)
-        counts = dict.fromkeys(self.job.sources, 0)
-        for row, (source, place) in enumerate(self.rows):
-            time = float(streams[source].times[place])
-            instance = counts[source] % self.job.operator(source).parallelism
-            counts[source] += 1
-            self.left[source] += 1
-            one = Tuple(row, -1, instance, instance, self.seconds(source, row))
-            self.at(time, "arrive", (time, 1, -1, 0), (source, [one]))
 
     def prepare(self, edge):
         grouping = self.job.grouping(*edge.name)
         senders, instances = (self.job.operator(name).parallelism for name in edge.name)
-        for sender in range(senders):
+        limit = self.plan.batch.get(edge.source, 1)
+        before = self.made_for.get(edge.name)
+        made_for = grouping, instances, senders if grouping.listens else None
+        same, self.made_for[edge.name] = made_for == before, made_for
+        if not same:
+            self.talks[edge.name] = object()
+            for known in (self.routers, self.dispatchers, self.reporters):
+                for key in [key for key in known if key[0] == edge.name]:
+                    del known[key]
+            self.messages = [letter for letter in self.messages if letter[4].name != edge.name]
             if grouping.listens:
-                truth = NaiveTruth(self, edge.target)
-                made = grouping.dispatcher(instances, sender=sender, senders=senders, truth=truth)
-                self.dispatchers[edge.name, sender] = made, truth
-            else:
-                home = self.layout.homes[edge.source].nodes[sender]
-                local = self.layout.local(edge.target, home)
-                made = grouping.router(instances, sender=sender, local=local)
-                self.routers[edge.name, sender] = made
-        if grouping.listens:
-            for instance in range(instances):
-                made = grouping.reporter(instance, instances=instances, senders=senders)
-                self.reporters[edge.name, instance] = made
+                self.converse(edge, grouping, senders, instances)
+        limited, self.limits[edge.name] = self.limits.get(edge.name, limit), limit
+        if before is not None and (not same or limited != limit):
+            for key in sorted(key for key in self.packs if key[0] == edge.name):
+                self.hasten(self.packs.pop(key))
+
+    def converse(self, edge, grouping, senders, instances):
+        for sender in range(senders):
+            truth = NaiveTruth(self, edge.target)
+            made = grouping.dispatcher(instances, sender=sender, senders=senders, truth=truth)
+            self.dispatchers[edge.name, sender] = made, truth
+        for instance in range(instances):
+            made = grouping.reporter(instance, instances=instances, senders=senders)
+            self.reporters[edge.name, instance] = made
+
+    def hasten(self, pack):
+        """Let a pack leave that nothing will be added to any more."""
+        pack.closed, place = self.now, (pack.edge.source, pack.sender)
+        if not self.charged:
+            self.ship(pack, 0, self.now)
+            return
+        self.late[place].append(pack)
+        self.begin(*place)
+
+    @property
+    def charged(self):
+        return self.network.per_batch or self.network.per_byte
+
+    def router(self, edge, sender):
+        """Return the router of a sender; one whose surroundings have changed begins anew."""
+        home = self.layout.homes[edge.source].nodes[sender : sender + 1]
+        local = self.layout.local(edge.target, home[0]) if home else ()
+        key = edge.name, sender
+        if key not in self.routers or self.locals[key] != local:
+            grouping, instances, _ = self.made_for[edge.name]
+            self.routers[key] = grouping.router(instances, sender=sender, local=local)
+            self.locals[key] = local
+        return self.routers[key]
 
     def column(self, name, row):
         source, place = self.rows[row]
@@ -194,9 +233,7 @@ class Naive:
         return float(self.streams[source].bytes[place])
 
     def rate(self, operator, instance):
-        node = self.cluster.node(self.layout.homes[operator].nodes[instance])
-        speeds = self.work[operator].speeds
-        return 1.0 / (node.capacity * (speeds[instance] if speeds else 1.0))
+        return self.rates[operator, instance]
 
     def into(self, operator):
         return sorted(self.job.inputs(operator), key=lambda edge: self.order.index(edge.source))
@@ -207,6 +244,9 @@ class Naive:
 
     def run(self):
         while self.events:
+            while self.changes and self.changes[0][0] <= self.events[0][0]:
+                self.now, plan = self.changes.pop(0)
+                self.under(plan)
             first = heappop(self.events)
             self.now = first[0]
             getattr(self, first[7])(*first[8])
@@ -214,15 +254,18 @@ class Naive:
 
     def arrive(self, operator, tuples):
         for one in tuples:
+            if isinstance(one, int):
+                place = self.rows[one][1] % self.job.operator(operator).parallelism
+                one = Tuple(one, -1, place, place, self.seconds(operator, one))  # noqa: PLW2901
             one.arrived = self.now
             self.queue[operator, one.instance].append(one)
-        self.begin(operator, tuples[0].instance)
+        self.begin(operator, one.instance)
 
     def begin(self, operator, instance):
         place = operator, instance
         while not self.busy[place] and self.late[place]:
             pack = self.late[place].pop(0)
-            if not pack.closed:
+            if not pack.gone:
                 self.ship(pack, 0, self.now)
         if not self.busy[place] and self.queue[place]:
             one = self.queue[place].pop(0)
@@ -233,11 +276,12 @@ class Naive:
 
     def ship(self, pack, cause, start):
         """Close a pack, and let its sender be busy with it from a time on."""
-        pack.closed = True
+        pack.gone = True
+        pack.closed = self.now if pack.closed is None else pack.closed
         self.packs = {key: each for key, each in self.packs.items() if each is not pack}
         size = sum(self.size(one.row) for one in pack.tuples)
         cost = self.network.per_batch + size * self.network.per_byte
-        key = (self.now, cause, self.number(pack.edge), pack.sender)
+        key = (pack.closed, cause, self.number(pack.edge), pack.sender)
         self.at(start + cost, "leave", key, (pack, size, key))
         if cost:
             place = pack.edge.source, pack.sender
@@ -250,7 +294,7 @@ class Naive:
         return start + cost
 
     def number(self, edge):
-        return self.into(edge.target).index(edge)
+        return [each.name for each in self.into(edge.target)].index(edge.name)
 
     def free(self, place, one):
         self.busy[place] = False
@@ -262,7 +306,7 @@ class Naive:
             if self.job.outputs(operator):
                 key = (self.order.index(operator), instance, self.serial, 0)
                 self.at(self.now, "emit", key, (place, one.row, key))
-                if self.network.per_batch or self.network.per_byte:
+                if self.charged:
                     self.busy[place] = True
             else:
                 self.left[operator] -= 1
@@ -274,11 +318,12 @@ class Naive:
             return
         edge = self.into(operator)[one.edge]
         reporter = self.reporters.get((edge.name, instance))
-        if reporter is None:
+        if reporter is None or one.talk is not self.talks[edge.name]:
             return
         taken = one.taken * self.rate(operator, instance)
         code = self.code(edge, one.row)
-        for whom, message in reporter.executed(one.sender, code, taken, self.now, one.carried):
+        sender = one.sender % self.made_for[edge.name][2]
+        for whom, message in reporter.executed(sender, code, taken, self.now, one.carried):
             self.letters[edge.name] += 1
             nodes = self.nodes(edge, whom, instance)
             time = self.now + (self.network.latency if nodes[0] != nodes[1] else 0.0)
@@ -290,8 +335,7 @@ class Naive:
         return int(self.column(columns[0], row)) if columns else 0
 
     def nodes(self, edge, sender, instance):
-        homes = self.layout.homes
-        return homes[edge.source].nodes[sender], homes[edge.target].nodes[instance]
+        return self.homes[edge.source, sender], self.homes[edge.target, instance]
 
     def emit(self, place, row, key, clock=None):
         """Send the next of what comes of a tuple, and come again for what is left of it."""
@@ -306,7 +350,7 @@ class Naive:
             self.at(self.now, "emit", key, (place, row, key, clock))
             return
         self.left[operator] -= 1
-        if self.network.per_batch or self.network.per_byte:
+        if self.charged:
             self.busy[place] = clock > self.now
             if clock > self.now:
                 key = (0.0, 0, self.order.index(operator), sender)
@@ -318,7 +362,15 @@ class Naive:
     def offer(self, edge, sender, row, clock):
         instance, carried = self.choose(edge, sender, row)
         number = self.number(edge)
-        one = Tuple(row, number, sender, instance, self.seconds(edge.target, row), carried)
+        one = Tuple(
+            row,
+            number,
+            sender,
+            instance,
+            self.seconds(edge.target, row),
+            carried,
+            self.talks[edge.name],
+        )
         self.there[edge.target].append(one)
         self.left[edge.target] += 1
         self.sent[edge.name] += 1
@@ -327,7 +379,7 @@ class Naive:
         key = edge.name, sender, instance
         pack = self.packs.setdefault(key, Pack(edge, sender, instance))
         pack.tuples.append(one)
-        if len(pack.tuples) >= self.plan.batch.get(edge.source, 1):
+        if len(pack.tuples) >= self.limits[edge.name]:
             return self.ship(pack, 1, clock)
         if len(pack.tuples) == 1 and self.network.linger < math.inf:
             rank = self.order.index(edge.source)
@@ -336,31 +388,29 @@ class Naive:
         return clock
 
     def choose(self, edge, sender, row):
-        router = self.routers.get((edge.name, sender))
-        if router is not None:
+        if not self.made_for[edge.name][0].listens:
             columns = self.job.key_columns(*edge.name)
-            return int(
-                router.route(1, [self.column(columns[0], row)] if columns else None)[0]
-            ), None
+            keys = [self.column(columns[0], row)] if columns else None
+            return int(self.router(edge, sender).route(1, keys)[0]), None
         due = [letter for letter in self.messages if letter[0] <= self.now]
         due = [letter for letter in due if letter[4].target == edge.target]
         for letter in sorted(due, key=lambda letter: letter[:4]):
             self.messages.remove(letter)
             time, _, _, _, on, whom, message = letter
             self.dispatchers[on.name, whom][0].receive(message, time)
-        dispatcher, truth = self.dispatchers[edge.name, sender]
+        senders = self.made_for[edge.name][2]
+        dispatcher, truth = self.dispatchers[edge.name, sender % senders]
         truth.row = row
         instance, carried = dispatcher.dispatch(self.code(edge, row), self.now)
         self.carried[edge.name] += carried is not None
         return instance, carried
 
     def linger(self, pack):
-        place = pack.edge.source, pack.sender
-        if pack.closed:
+        if pack.closed is not None:
             return
-        if self.network.per_batch or self.network.per_byte:
-            self.late[place].append(pack)
-            self.begin(*place)
+        if self.charged:
+            self.late[pack.edge.source, pack.sender].append(pack)
+            self.begin(pack.edge.source, pack.sender)
         else:
             self.ship(pack, 0, self.now)
 
@@ -381,17 +431,17 @@ class Naive:
             return
         self.ended.add(operator)
         lingering = [pack for place in sorted(self.late) for pack in self.late[place]]
-        edges = list(self.job.outputs(operator))
+        edges = [edge.name for edge in self.job.outputs(operator)]
+        open_packs = [pack for pack in self.packs.values() if pack.edge.source == operator]
         lingering += sorted(
-            self.packs.values(),
-            key=lambda p: (p.edge not in edges or edges.index(p.edge), p.sender, p.instance),
+            open_packs, key=lambda pack: (edges.index(pack.edge.name), pack.sender, pack.instance)
         )
         for pack in lingering:
-            if not pack.closed and pack.edge.source == operator:
+            if not pack.gone and pack.edge.source == operator:
                 place = operator, pack.sender
                 self.ship(pack, 2, max(self.now, self.free_at[place]))
-        for edge in edges:
-            self.end(edge.target)
+        for _, target in edges:
+            self.end(target)
 
 
 class NaiveTruth:
@@ -431,14 +481,16 @@ GRAPHS = {
     "join": [("s", "a"), ("t", "a"), ("a", "b")],
 }
 
+PLAIN = [Shuffle(), LocalOrShuffle(), Fields(), PartialKey()]
+GROUPINGS = [*PLAIN, *[Echo(2), Echo(3), Knowing(), Knowing(count=True)] * 2]
+
 
 @st.composite
 def jobs(draw, *, listening):
     edges = GRAPHS[draw(st.sampled_from(sorted(GRAPHS)))]
     names = list(dict.fromkeys(name for edge in edges for name in edge))
     operators = [Operator(name, parallelism=draw(st.integers(1, 3))) for name in names]
-    plain = [Shuffle(), LocalOrShuffle(), Fields(), PartialKey()]
-    kinds = plain + ([Echo(2), Echo(3), Knowing(), Knowing(count=True)] * 2 if listening else [])
+    kinds = GROUPINGS if listening else PLAIN
     return Topology(
         operators,
         [Edge(source, target, draw(st.sampled_from(kinds)), key="k") for source, target in edges],
@@ -492,13 +544,15 @@ NETWORKS = st.builds(
 )
 
 
-def check(case):
+def check(case, every=None, plans=()):
     job, cluster, network, plan, streams, work = case
-    run = SimulationEngine(cluster=cluster, network=network).run(job, streams, plan, work=work)
-    naive = Naive(case).run()
+    engine = SimulationEngine(cluster=cluster, network=network, every=every)
+    run = engine.run(job, streams, Script((plan, *plans)) if every else plan, work=work)
+    changes = [(epoch.start, epoch.plan) for epoch in run.epochs[1:]]
+    naive = Naive(case, changes).run()
     for name in job.order:
         assert by_instance(naive.served[name]) == by_instance(rows_of(run.operators[name])), name
-        shipped = [naive.shipped[name, i] for i in range(job.operator(name).parallelism)]
+        shipped = [naive.shipped[name, i] for i in range(len(run.operators[name].shipping))]
         assert shipped == run.operators[name].shipping.tolist()
     for edge in job.edges:
         said = naive.letters[edge.name], naive.carried[edge.name]
@@ -506,6 +560,47 @@ def check(case):
         assert said == (result.messages, result.carried)
         assert (naive.sent[edge.name], naive.local[edge.name]) == (result.tuples, result.local)
     return run
+
+
+@dataclass(frozen=True)
+class Script(Optimizer):
+    """Decides one plan after the other, as written."""
+
+    plans: tuple
+
+    def plan(self, topology, cluster, statistics, current):
+        number = statistics.epoch + 1 if statistics else 0
+        return self.plans[number] if number < len(self.plans) else Plan()
+
+
+@st.composite
+def changing(draw, networks=None, batches=(1,)):
+    """Return a case, after how many tuples it changes, and the plans that then come in force."""
+    case = draw(cases(networks=networks, batches=batches))
+    job, cluster = case[0], case[1]
+    nodes = [node.name for node in cluster.nodes]
+    plans = []
+    for _ in range(draw(st.integers(1, 3))):
+        maps = {"parallelism": {}, "batch": {}, "scheduling": {}, "placement": {}}
+        for name in job.order:
+            count = job.operator(name).parallelism
+            if case[5][name].speeds is None:
+                count = draw(st.integers(1, 3))
+                maps["parallelism"][name] = count
+            homes = draw(st.lists(st.sampled_from(nodes), min_size=count, max_size=count))
+            maps["placement"][name] = Deployment(tuple(homes))
+            maps["batch"][name] = draw(st.sampled_from(batches))
+        for edge in job.edges:
+            maps["scheduling"][edge.name] = draw(st.sampled_from(GROUPINGS))
+        for chosen in maps.values():
+            for name in list(chosen):
+                if draw(st.booleans()) and chosen is not maps["placement"]:
+                    del chosen[name]
+        for name in list(maps["placement"]):
+            if draw(st.booleans()) or name not in maps["parallelism"]:
+                del maps["placement"][name]
+        plans.append(Plan(**maps))
+    return case, draw(st.integers(1, 9)), plans
 
 
 def rows_of(result):
@@ -542,3 +637,17 @@ def test_what_listens_hears_and_chooses_as_event_by_event(case):
 @given(cases(networks=NETWORKS, batches=(1, 2, 3)))
 def test_all_of_it_together_is_as_event_by_event(case):
     check(case)
+
+
+@settings(max_examples=100)
+@given(changing())
+def test_plans_that_change_apply_to_what_is_sent_from_then_on(scenario):
+    case, every, plans = scenario
+    check(case, every, plans)
+
+
+@settings(max_examples=150)
+@given(changing(networks=NETWORKS, batches=(1, 1, 2, 3)))
+def test_plans_that_change_all_of_it_apply_from_then_on(scenario):
+    case, every, plans = scenario
+    check(case, every, plans)
