@@ -64,16 +64,21 @@ class EdgeStatistics:
         tuples: how many tuples it carried.
         bytes: how large they were together.
         local: how many of the tuples stayed on their node.
+        local_bytes: how large those were together; None where that is not known.
     """
 
     tuples: float = 0.0
     bytes: float = 0.0
     local: float = 0.0
+    local_bytes: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("tuples", "bytes"):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
         object.__setattr__(self, "local", amount("local", self.local, up_to=self.tuples))
+        if self.local_bytes is not None:
+            local_bytes = amount("local_bytes", self.local_bytes, up_to=self.bytes)
+            object.__setattr__(self, "local_bytes", local_bytes)
 
 
 @dataclass(frozen=True, eq=False)

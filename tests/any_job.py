@@ -576,16 +576,20 @@ def with_parallelism(topology, **numbers):
 class Driver:
     """Runs a job in this process, batch by batch."""
 
-    def __init__(self, folder, job, plans=(), *, observes=(), every=1, drift=None, **settings):
+    def __init__(
+        self, folder, job, plans=(), *, observes=(), every=1, drift=None, remember=99, **settings
+    ):
         self.job = job
         self.checkpoint = Checkpoint.create_or_open(Location(str(folder)), job)
+        self.optimizer = plans if isinstance(plans, Optimizer) else Scripted(plans, observes)
         self.coordinator = Coordinator(
             job,
             CLUSTER,
-            plans if isinstance(plans, Optimizer) else Scripted(plans, observes),
+            self.optimizer,
             self.checkpoint,
             every=every,
             drift=drift,
+            remember=remember,
             settings=Settings(**settings),
         )
 

@@ -33,12 +33,7 @@ def batch_facts(summary: BatchSummary, layout: Layout, tuples: int, *, changed: 
         hops=sum(flow.tuples for flow in hops),
         local=sum(flow.local for flow in hops),
         bytes=sum(flow.bytes for flow in summary.edges.values()),
-        # Tuples of one edge are taken to be equally large, whether they stay or not.
-        remote_bytes=sum(
-            flow.bytes * (1 - flow.local / flow.tuples)
-            for flow in summary.edges.values()
-            if flow.tuples
-        ),
+        remote_bytes=sum(flow.bytes - (flow.local_bytes or 0.0) for flow in summary.edges.values()),
         loads=FrozenMap({op.name: summary.loads(op.name) for op in job.operators if op.keyed}),
     )
 

@@ -19,6 +19,7 @@ from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.epoch import Epoch
+from optimizers.runtime.history import REMEMBERED, History, Totals
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.owners import Handover, handover
 from optimizers.runtime.probes import TRIAL, name_of
@@ -29,7 +30,7 @@ from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.ways import Trial
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
-from optimizers.statistics import Probe, Statistics
+from optimizers.statistics import EdgeStatistics, Probe, Statistics
 from optimizers.topology import Topology
 from sketches.checks import amount, whole
 from sketches.key_columns import Pairs
@@ -71,6 +72,7 @@ class Coordinator:
         drift: by how much the share of tuples that stay on their node may fall, between keyed
             operators, before it is asked earlier; None for never.
         keep: of how many batches the state is kept at least.
+        remember: how many batches, and how many decisions, it can tell of afterwards.
         settings: how tasks go about their work; what is observed is up to the optimizer.
     """
 
@@ -84,6 +86,7 @@ class Coordinator:
         every: int = 10,
         drift: float | None = 0.1,
         keep: int = 2,
+        remember: int = REMEMBERED,
         settings: Settings | None = None,
     ) -> None:
         check_work(topology)
@@ -99,8 +102,7 @@ class Coordinator:
         self._history: dict[EdgeName, KeyPairs] = {}
         self._trials: dict[str, Trial] = defaultdict(Trial)
         self._epochs = 0
-        self.decisions: list[Decision] = []
-        self.batches: list[BatchSummary] = []
+        self._happened = History(remember)
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
         self._plan, self._planned = Plan(), 0
@@ -114,7 +116,8 @@ class Coordinator:
         self._epoch = Epoch(self._layout, 0)
         self._adoption = Adoption()
         self._adopts_only = False  # whether what comes next only gives unknown keys an owner
-        self._decided = self._ask(Statistics(), -1) if self._committed is None else Plan()
+        begins = self._committed is None and checkpoint.plan_of(0) is None
+        self._decided = self._ask(Statistics(), -1) if begins else Plan()
 
     @property
     def next_batch(self) -> int:
@@ -125,6 +128,21 @@ class Coordinator:
     def committed(self) -> Commit | None:
         """What the last batch left behind; None before the first."""
         return self._committed
+
+    @property
+    def batches(self) -> list[BatchSummary]:
+        """What happened in the last batches."""
+        return self._happened.batches
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """What the optimizer said the last times that it was asked."""
+        return self._happened.decisions
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all batches and decisions."""
+        return self._happened.totals
 
     @property
     def plan(self) -> Plan:
@@ -183,7 +201,7 @@ class Coordinator:
         self._checkpoint.commit(record)
         self._committed, self._columns = record, columns
         summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
-        self.batches.append(summary)
+        self._happened.add_batch(summary, tuples=record.tuples)
         self._epoch.add(reports, seconds)
         for report in reports:
             for table in report.observed.get(name_of(TRIAL, report.operator), ()):
@@ -297,7 +315,7 @@ class Coordinator:
 
     def _has_drifted(self, batch: BatchSummary) -> bool:
         """Return whether much less stays local than in an earlier batch of the epoch."""
-        local = _locality([batch], self._keyed_edges())
+        local = _locality(batch.edges, self._keyed_edges())
         self._best_local = max(self._best_local, local)
         return self._drift is not None and local < self._best_local - self._drift
 
@@ -315,13 +333,11 @@ class Coordinator:
             changes = bool(plan) and self._completed(amended) != self._completed(self._plan)
         except (PlanError, UnknownNameError) as error:
             refused = str(error)
-        local = _locality(self.batches[-self._epoch.batches :], self._keyed_edges())
-        if self.decisions and self.decisions[-1].since is None and batch >= 0:
-            self.decisions[-1] = replace(self.decisions[-1], since=local)
+        local = _locality(self._epoch.edges, self._keyed_edges())
         applied = changes and not refused
         decision = Decision(batch, plan, refused, local, seconds=seconds, applied=applied)
         _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
-        self.decisions.append(decision)
+        self._happened.add_decision(decision)
         return plan if applied else Plan()
 
     def _completed(self, plan: Plan) -> Plan:
@@ -348,8 +364,8 @@ class Coordinator:
             self._history[hop] = KeyPairs.of(sketch).faded(self._optimizer.memory)
 
 
-def _locality(batches: Sequence[BatchSummary], edges: Sequence[EdgeName]) -> float:
-    """Return the share of tuples that stayed on their node, in several batches."""
-    seen = [batch.edges[name] for batch in batches for name in edges if name in batch.edges]
-    tuples = sum(edge.tuples for edge in seen)
-    return sum(edge.local for edge in seen) / tuples if tuples else 1.0
+def _locality(seen: Mapping[EdgeName, EdgeStatistics], edges: Sequence[EdgeName]) -> float:
+    """Return the share of the tuples on some edges that stayed on their node; 1 of none."""
+    chosen = [seen[name] for name in edges if name in seen]
+    tuples = sum(edge.tuples for edge in chosen)
+    return sum(edge.local for edge in chosen) / tuples if tuples else 1.0

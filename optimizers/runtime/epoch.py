@@ -48,7 +48,7 @@ class Epoch:
         self._tuples: dict[str, float] = defaultdict(float)
         self._busy: dict[str, float] = defaultdict(float)
         self._hottest: dict[str, float] = defaultdict(float)
-        self._edges: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(3))
+        self._edges: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(4))
         self._pairs: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
         self._keys: dict[str, SpaceSaving] = {}
         self._groups: dict[str, Floats] = {}
@@ -59,6 +59,11 @@ class Epoch:
     def batches(self) -> int:
         """How many batches were added."""
         return self._batches
+
+    @property
+    def edges(self) -> dict[EdgeName, EdgeStatistics]:
+        """What each edge carried."""
+        return {name: EdgeStatistics(*flow) for name, flow in self._edges.items()}
 
     def add(self, reports: Iterable[TaskReport], seconds: float) -> None:
         """Add the reports of one batch, and how long it took."""
@@ -104,10 +109,7 @@ class Epoch:
                 )
                 for name, count in self._tuples.items()
             },
-            edges={
-                name: EdgeStatistics(tuples, size, local)
-                for name, (tuples, size, local) in self._edges.items()
-            },
+            edges=self.edges,
             pairs=pairs,
             held_out=held_out,
             history={hop: known for hop, known in history.items() if hop in pairs},
@@ -182,13 +184,13 @@ class Epoch:
 
 
 def edge_flows(report: TaskReport, layout: Layout) -> dict[EdgeName, Floats]:
-    """Return by edge how many tuples and bytes a task sent, and how many tuples stayed local."""
-    found: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(3))
+    """Return by edge what a task sent: tuples and bytes, and how many of each stayed local."""
+    found: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(4))
     home = layout.node_of(Instance(report.operator, report.instance))
     for (number, target), flow in report.sent.items():
         edge = layout.topology.edges[number]
         local = layout.node_of(Instance(edge.target, target)) == home
-        found[edge.name] += (flow.rows, flow.bytes, flow.rows * local)
+        found[edge.name] += (flow.rows, flow.bytes, flow.rows * local, flow.bytes * local)
     return found
 
 

@@ -66,7 +66,7 @@ class BatchSummary:
         reports: Sequence[TaskReport],
     ) -> "BatchSummary":
         """Sum up the reports of a batch."""
-        flows: dict[EdgeName, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        flows: dict[EdgeName, list[float]] = defaultdict(lambda: [0.0] * 4)
         for report in reports:
             for name, counts in edge_flows(report, layout).items():
                 flows[name] = [sum(pair) for pair in zip(flows[name], counts, strict=True)]

@@ -20,6 +20,7 @@ from optimizers.plan import Plan
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Assignment, Coordinator
 from optimizers.runtime.files import Location
+from optimizers.runtime.history import REMEMBERED, Totals
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.parcels import REPORT, from_batches
 from optimizers.runtime.reports import TaskReport
@@ -62,6 +63,8 @@ class SparkEngine:
         every: after how many micro-batches the optimizer is asked.
         drift: by how much the share of tuples that stay on their node may fall, between keyed
             operators, before the optimizer is asked earlier; None for never.
+        remember: how many batches, and how many decisions, a run can tell of; of all there were
+            it can tell the sums.
         settings: how tasks go about their work.
     """
 
@@ -70,6 +73,7 @@ class SparkEngine:
     cluster: Cluster | None = None
     every: int = 10
     drift: float | None = 0.1
+    remember: int = REMEMBERED
     settings: Settings = field(default_factory=Settings)
 
     def run(
@@ -185,6 +189,7 @@ class Run:
             self._checkpoint,
             every=engine.every,
             drift=engine.drift,
+            remember=engine.remember,
             settings=engine.settings,
         )
         self._shared: tuple[Work, SharedWork] | None = None
@@ -197,13 +202,18 @@ class Run:
 
     @property
     def batches(self) -> list[BatchSummary]:
-        """What happened in each batch since this run began."""
+        """What happened in each of the last batches since this run began."""
         return self._coordinator.batches
 
     @property
     def decisions(self) -> list[Decision]:
-        """What the optimizer said since this run began."""
+        """What the optimizer said the last times it was asked since this run began."""
         return self._coordinator.decisions
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all batches and decisions since this run began."""
+        return self._coordinator.totals
 
     @property
     def plan(self) -> Plan:

@@ -79,6 +79,9 @@ def test_an_epoch_is_counted(value):
 def test_no_more_tuples_stay_local_than_there_are():
     with pytest.raises(InvalidValueError, match=r"local=5 is out of range.*\[0, 4.0\]"):
         EdgeStatistics(tuples=4, local=5)
+    with pytest.raises(InvalidValueError, match=r"local_bytes=5 is out of range.*\[0, 4.0\]"):
+        EdgeStatistics(bytes=4, local_bytes=5)
+    assert EdgeStatistics(bytes=4).local_bytes is None
 
 
 def test_numbers_of_any_kind_become_floats():

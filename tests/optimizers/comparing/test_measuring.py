@@ -43,9 +43,9 @@ INSTANCES = [
     instance("b", 1, 10),
 ]
 EDGES = {
-    ("in", "clean"): EdgeStatistics(0, 0, 0),
-    ("clean", "a"): EdgeStatistics(20, 400, 10),
-    ("split", "b"): EdgeStatistics(20, 1000, 15),
+    ("in", "clean"): EdgeStatistics(0, 0, 0, 0),
+    ("clean", "a"): EdgeStatistics(20, 400, 10, 150),
+    ("split", "b"): EdgeStatistics(20, 1000, 15, 800),
 }
 
 
@@ -73,15 +73,15 @@ def test_facts_are_taken_from_the_summary():
     )
     assert (40, 25) == (facts.hops, facts.local)
     assert 1400 == facts.bytes
-    assert 400 / 2 + 1000 / 4 == facts.remote_bytes
+    assert 250 + 200 == facts.remote_bytes
     assert {"a": (15, 5), "b": (10, 10)} == facts.loads
 
 
 def test_tuples_that_come_straight_from_a_source_are_no_hop_between_keys():
     job = Topology.source("in", parallelism=2).then("a", key="k", parallelism=2)
     layout = Layout.of(job, Cluster.uniform(2), Plan())
-    edges = {("in", "a"): EdgeStatistics(20, 400, 10)}
+    edges = {("in", "a"): EdgeStatistics(20, 400, 10, 150)}
 
     facts = batch_facts(summary([instance("in", 0, 20)], edges), layout, 20, changed=False)
 
-    assert (0, 0, 200) == (facts.hops, facts.local, facts.remote_bytes)
+    assert (0, 0, 250) == (facts.hops, facts.local, facts.remote_bytes)

@@ -26,6 +26,7 @@ from optimizers.runtime import resident
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Coordinator
 from optimizers.runtime.files import Location
+from optimizers.runtime.history import Totals
 from optimizers.runtime.in_process import run_batch
 from optimizers.statistics import Probe
 
@@ -115,6 +116,28 @@ class TestOneDriver:
         assert 17 == len(driver.coordinator.batches) == driver.results("a")[1]
         assert 18 == len(driver.coordinator.decisions)
 
+    def test_remembers_the_last_batches_and_sums_of_all(self, tmp_path):
+        script = [Plan(), Plan(parallelism={"a": 2}), Plan(parallelism={"a": 99}), Plan()]
+        driver = Driver(tmp_path, job(), script, remember=2)
+        told = [driver.batch(TWENTY) for _ in range(5)]
+
+        found = driver.coordinator
+        assert told[-2:] == found.batches
+        assert [3, 4] == [decision.after for decision in found.decisions]
+        moved = sum(batch.taken_over for batch in told)
+        assert moved > 0
+        assert Totals(5, 100, 10.0, moved, decisions=6, applied=1, refused=1) == found.totals
+
+    @pytest.mark.parametrize("remember", [1, 100])
+    def test_knows_what_was_local_in_an_epoch_longer_than_it_remembers(self, tmp_path, remember):
+        driver = Driver(tmp_path, job(), every=3, remember=remember)
+        share = [driver.batch(rows(*range(n, 20))).locality([("a", "b")]) for n in (0, 9, 16)]
+
+        assert len(set(share)) > 1
+        sizes = 20, 11, 4
+        expected = sum(s * n for s, n in zip(share, sizes, strict=True)) / sum(sizes)
+        assert np.isclose(expected, driver.coordinator.decisions[-1].before)
+
     def test_removes_what_nobody_needs(self, tmp_path):
         driver = Driver(tmp_path, job())
         for _ in range(16):
@@ -122,7 +145,7 @@ class TestOneDriver:
 
         assert (14, 15) == driver.checkpoint.batches()
 
-    @pytest.mark.parametrize("name", ["every", "keep"])
+    @pytest.mark.parametrize("name", ["every", "keep", "remember"])
     def test_is_told_numbers_that_mean_something(self, tmp_path, name):
         checkpoint = Checkpoint.create_or_open(Location(str(tmp_path)), job())
 
@@ -284,6 +307,16 @@ class TestTheNextDriver:
         assert dict.fromkeys(range(20), 2) == driver.results("a")
         driver.batch(TWENTY)
         assert 2 == len(driver.coordinator.batches[1].loads("a"))
+
+    def test_asks_nobody_for_the_first_plan_if_there_is_one(self, tmp_path):
+        Driver(tmp_path, job(), [Plan(parallelism={"a": 5})]).run(TWENTY)
+
+        driver = Driver(tmp_path, job(), [Plan(parallelism={"a": 2})], every=9)
+        told = driver.batch(TWENTY)
+
+        assert [] == driver.coordinator.decisions
+        assert 5 == len(told.loads("a"))
+        assert [Plan(parallelism={"a": 2})] == driver.optimizer.plans
 
     @pytest.mark.parametrize("count", [1, 2, 5])
     def test_finds_all_keys_though_the_job_is_declared_with_other_numbers(self, tmp_path, count):

@@ -46,7 +46,7 @@ def test_a_batch_is_told_instance_by_instance_in_one_order():
 
 def test_edges_are_added_up_over_all_senders():
     # Partition 1 is on node-1 with a[1]; partition 2 on node-0 with a[0] and a[2].
-    assert {("s", "a"): EdgeStatistics(12, 6, 10)} == dict(summary().edges)
+    assert {("s", "a"): EdgeStatistics(12, 6, 10, 4)} == dict(summary().edges)
 
 
 def test_locality_is_the_share_of_tuples_that_stay_on_their_node():
