@@ -112,6 +112,7 @@ class Tuple:
     arrived: float = math.nan
     done: bool = False
     begun: float | None = None
+    spent: float = math.nan
 
 
 @dataclass
@@ -271,7 +272,8 @@ class Naive:
             one = self.queue[place].pop(0)
             one.begun = self.now
             self.busy[place] = True
-            end = self.now + one.taken * self.rate(operator, instance)
+            one.spent = one.taken * self.rate(operator, instance)
+            end = self.now + one.spent
             self.at(end, "free", (0.0, 0, self.order.index(operator), instance), (place, one))
 
     def ship(self, pack, cause, start):
@@ -320,10 +322,9 @@ class Naive:
         reporter = self.reporters.get((edge.name, instance))
         if reporter is None or one.talk is not self.talks[edge.name]:
             return
-        taken = one.taken * self.rate(operator, instance)
         code = self.code(edge, one.row)
         sender = one.sender % self.made_for[edge.name][2]
-        for whom, message in reporter.executed(sender, code, taken, self.now, one.carried):
+        for whom, message in reporter.executed(sender, code, one.spent, self.now, one.carried):
             self.letters[edge.name] += 1
             nodes = self.nodes(edge, whom, instance)
             time = self.now + (self.network.latency if nodes[0] != nodes[1] else 0.0)
@@ -455,9 +456,6 @@ class NaiveTruth:
             if one.instance == instance and not one.done
         ]
 
-    def taken(self, one, instance):
-        return one.taken * self.naive.rate(self.operator, instance)
-
     def seconds(self, instance):
         taken = self.naive.seconds(self.operator, self.row)
         return taken * self.naive.rate(self.operator, instance)
@@ -465,8 +463,10 @@ class NaiveTruth:
     def backlog(self, instance):
         left = 0.0
         for one in self.there(instance):
-            passed = 0.0 if one.begun is None else self.naive.now - one.begun
-            left += self.taken(one, instance) - passed
+            if one.begun is None:
+                left += one.taken * self.naive.rate(self.operator, instance)
+            else:
+                left += one.begun + one.spent - self.naive.now
         return left
 
     def waiting(self, instance):
