@@ -69,7 +69,7 @@ class WorkReporter(Reporter):
             often = account.waiting * self._messages < 1.5
             account.threshold = max(1.0, account.threshold * (_RISE if often else 1 / _RISE))
         account.serial += 1
-        account.allowed = max(0.0, account.allowed - 1.0)
+        account.allowed -= 1.0
         account.told = self._drift
         account.waiting = 0
         tallies = tuple((code, *known) for code, known in account.tallies.items())

@@ -1,0 +1,14 @@
+"""Remake docs/results/osg.md: ``python tests/benchmarks/osg_report.py [part ...]``.
+
+Without arguments all parts are measured, which takes about three quarters of an hour on two cores;
+``--write`` measures none, and only writes the page anew from what is kept.
+"""
+
+from osg_study import MEASURED
+from osg_tables import TABLES
+from page import Page
+
+PAGE = Page(name="osg", parts=MEASURED, tables=TABLES)
+
+if __name__ == "__main__":
+    PAGE.main(__doc__)
