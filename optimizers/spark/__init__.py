@@ -1,5 +1,6 @@
 """The engine on Apache Spark: the only place that talks to it."""
 
+from optimizers.spark.balance import balance, learn_costs
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
 from optimizers.spark.frames import learn_tables, repartition
 from optimizers.spark.session import local_session
@@ -11,6 +12,8 @@ __all__ = [
     "StreamingRun",
     "ToConsole",
     "ToParquet",
+    "balance",
+    "learn_costs",
     "learn_tables",
     "local_session",
     "repartition",

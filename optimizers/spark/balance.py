@@ -1,0 +1,309 @@
+"""For one thing in a job that is there: learn what rows cost, and spread the work, not the rows."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    NumericType,
+    StringType,
+    StructType,
+)
+
+from grouping.hashing import Parts
+from grouping.longest_first import longest_first
+from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.folds.rows import as_batches
+from optimizers.operators import columns_of
+from optimizers.runtime.cost_meter import CostMeter
+from optimizers.runtime.cost_tally import count_costs
+from optimizers.runtime.key_columns import key_batch
+from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.ways import Way
+from optimizers.spark.failures import told_as_ours
+from optimizers.spark.shipping import ship
+from optimizers.spark.slots import slots
+from sketches.checks import number, seed, whole
+from sketches.cost_sketch import CostSketch
+
+_SLOT = "penstock_slot"
+_COUNT = "penstock_count"
+_TASK = "penstock_task"
+
+_WIDTH, _DEPTH = 1024, 4
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.uint64]
+
+
+def learn_costs(  # noqa: PLR0913
+    rows: DataFrame,
+    work: Callable[..., Any],
+    *,
+    key: str,
+    sample: float = 0.05,
+    most_keys: int = 4096,
+    random_seed: int = 0,
+) -> CostSketch:
+    """Learn what rows of each key cost, by doing the work on some of them.
+
+    Args:
+        rows: rows as they will be.
+        work: what is done with them: a function of record batches, or of rows if it was made by
+            `optimizers.folds.each_row`. It is given a few rows of one key at a time.
+        key: the column that the cost of a row depends on.
+        sample: on what share of the rows it is done.
+        most_keys: of how many keys the costs are told apart, in each task.
+        random_seed: which rows are taken.
+
+    Returns:
+        The costs in seconds, for `balance`.
+    """
+    share = number("sample", sample, above=0.0, up_to=1.0)
+    most = whole("most_keys", most_keys, at_least=1)
+    _check_columns(rows, (key,))
+    if not callable(work):
+        raise InvalidValueError(f"work={work!r} is not a function of record batches")
+    ship(rows.sparkSession.sparkContext)
+    chosen = rows.sample(fraction=share, seed=seed(random_seed)) if share < 1 else rows
+    kind = rows.schema[key].dataType
+    named = kind if isinstance(kind, StringType | BinaryType) else LongType()
+    schema = StructType().add("key", named).add("count", "double").add("seconds", "double")
+    sketch = CostSketch(_WIDTH, _DEPTH, exact=most)
+    with told_as_ours():
+        count_costs(sketch, chosen.mapInArrow(_Measuring(work, key, most), schema).toArrow())
+    if not sketch.total:
+        raise InvalidValueError(
+            f"sample={share} of the rows is no row at all; take more to learn costs from"
+        )
+    return sketch
+
+
+@dataclass(frozen=True)
+class _Measuring:
+    """Does the work on the rows of one task, and yields what each key cost in place of it."""
+
+    work: Callable[..., Any]
+    key: str
+    most_keys: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        meter = CostMeter("work", self.work, self.most_keys, Way.APART)
+        function = as_batches(meter.function)
+        for batch in batches:
+            for _ in meter.measured(function, batch, (self.key,)):
+                pass
+        report = TaskReport(operator="work", instance=0, sender=0)
+        meter.tell(report)
+        for tables in report.observed.values():
+            for table in tables:
+                if table.column_names == ["key", "count", "seconds"]:
+                    yield from table.to_batches()
+
+
+def balance(
+    rows: DataFrame,
+    partitions: int,
+    *,
+    costs: str | CostSketch | Mapping[Any, float],
+    key: str | tuple[str, ...] | None = None,
+    most: int = 2_000_000,
+) -> DataFrame:
+    """Spread rows over partitions so that all are done at about the same time.
+
+    In place of ``rows.repartition(8)``, which gives each partition as many rows. The dearest rows
+    are placed first, each in the partition that has least to do. The rows are not changed.
+
+    Up to ``most`` rows are divided all together: they are counted first, for which they are made
+    once more (cache them if that is dear). Of more rows, each task divides its own.
+
+    Args:
+        rows: the rows.
+        partitions: over how many partitions.
+        costs: the column that holds the cost of each row; or what rows of each key cost, as
+            learned by `learn_costs` or written down. Keys that are not known cost the mean.
+        key: the column, or columns, of the key, unless costs are in a column.
+        most: how many rows are divided all together.
+    """
+    count = whole("partitions", partitions, at_least=1)
+    limit = whole("most", most, at_least=0)
+    prices = _prices(rows, costs, columns_of(key))
+    if _SLOT in rows.columns:
+        raise InvalidValueError(f"a column is called {_SLOT!r}, which is needed here; rename it")
+    ship(rows.sparkSession.sparkContext)
+    counted = rows.select(functions.spark_partition_id().alias(_TASK), *prices.columns)
+    grouped = counted.groupBy(_TASK, *prices.columns).agg(functions.count("*").alias(_COUNT))
+    with told_as_ours():
+        seen = grouped.limit(limit + 1).toArrow()
+    shares = _divided(prices, seen, count) if _total(seen) <= limit else {}
+    schema = StructType([*rows.schema.fields]).add(_SLOT, IntegerType(), nullable=False)
+    spread = rows.mapInArrow(_Balancing(prices, count, shares), schema)
+    return spread.repartition(count, _SLOT).drop(_SLOT)
+
+
+@dataclass(frozen=True)
+class _Prices:
+    """What rows cost: by a column of costs, or by their key.
+
+    Attributes:
+        columns: those by which rows of one cost are told: the key, or that of the cost.
+        sketch: the costs of keys; None where they are in the column.
+    """
+
+    columns: tuple[str, ...]
+    sketch: CostSketch | None
+
+    def of(self, rows: pa.Table) -> tuple[Codes, Floats]:
+        """Return for each row a number that rows of one cost share, and the cost."""
+        if self.sketch is None:
+            (name,) = self.columns
+            column = rows.column(name).cast(pa.float64())
+            costs = column.to_numpy(zero_copy_only=False).astype(np.float64)
+            wrong = np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))
+            if len(wrong):
+                value = rows.column(name)[int(wrong[0])].as_py()
+                raise InvalidValueError(
+                    f"costs: column {name!r} holds {value!r}; a cost is a number from 0 up, so "
+                    "fill in what is missing"
+                )
+            return (costs + 0.0).view(np.uint64), costs
+        keys = key_batch(rows, self.columns, "balance")
+        return keys.codes, keys.spread(self.sketch.estimate(keys.column))
+
+
+def _prices(rows: DataFrame, costs: Any, columns: tuple[str, ...]) -> _Prices:
+    if isinstance(costs, str):
+        if columns:
+            raise InvalidValueError(
+                f"costs={costs!r} is a column, so that key={columns} says nothing; leave it out"
+            )
+        _check_columns(rows, (costs,))
+        kind = rows.schema[costs].dataType
+        if not isinstance(kind, NumericType):
+            raise InvalidValueError(f"costs: column {costs!r} is of type {kind}, not of numbers")
+        return _Prices((costs,), None)
+    if not columns:
+        raise InvalidValueError("costs are by key; name its column with key=")
+    _check_columns(rows, columns)
+    if isinstance(costs, Mapping):
+        sketch = CostSketch(_WIDTH, _DEPTH, exact=len(costs))
+        sketch.update(list(costs), list(costs.values()))
+    elif isinstance(costs, CostSketch):
+        sketch = costs.copy()
+    else:
+        raise InvalidValueError(
+            f"costs={costs!r} are none; give a column, a mapping, or what learn_costs returned"
+        )
+    sketch.mean  # noqa: B018  # refuses costs of nothing
+    return _Prices(columns, sketch)
+
+
+def _check_columns(rows: DataFrame, columns: tuple[str, ...]) -> None:
+    for name in columns:
+        if name not in rows.columns:
+            raise UnknownNameError.among("column", name, rows.columns)
+
+
+def _total(seen: pa.Table) -> int:
+    return int(seen.column(_COUNT).to_numpy().sum()) if len(seen) else 0
+
+
+@dataclass(frozen=True)
+class _Share:
+    """The partitions of one task's rows: of those of each code, one after the other.
+
+    Attributes:
+        codes: in ascending order.
+        starts: where the partitions of each begin; and where the last ones end.
+        partitions: all of them.
+    """
+
+    codes: Codes
+    starts: NDArray[np.int64]
+    partitions: Parts
+
+
+def _divided(prices: _Prices, seen: pa.Table, partitions: int) -> dict[int, _Share]:
+    """Divide all rows, and return the share of each task."""
+    codes, costs = prices.of(seen)
+    tasks, counts = (seen.column(name).to_numpy() for name in (_TASK, _COUNT))
+    chosen = longest_first(np.repeat(costs, counts), partitions)
+    ends = np.cumsum(counts)
+    shares = {}
+    for task in np.unique(tasks).tolist():
+        mine = np.flatnonzero(tasks == task)
+        mine = mine[np.argsort(codes[mine], kind="stable")]
+        places = [np.arange(ends[row] - counts[row], ends[row]) for row in mine.tolist()]
+        starts = np.concatenate([[0], np.cumsum(counts[mine])])
+        shares[task] = _Share(codes[mine], starts, chosen[np.concatenate(places)])
+    return shares
+
+
+@dataclass(frozen=True)
+class _Balancing:
+    """Adds to each row the slot of its partition, in one task."""
+
+    prices: _Prices
+    partitions: int
+    shares: Mapping[int, _Share]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        spreader = _Spreader(self.shares.get(task), self.partitions, task)
+        numbers = slots(self.partitions)
+        for batch in batches:
+            codes, costs = self.prices.of(pa.Table.from_batches([batch]))
+            column = pa.array(numbers[spreader.spread(codes, costs)], pa.int32())
+            fields = [*batch.schema, pa.field(_SLOT, pa.int32(), nullable=False)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=pa.schema(fields))
+
+
+class _Spreader:
+    """Chooses partitions for the rows of one task.
+
+    Args:
+        share: what was decided for it, if anything was.
+        partitions: how many there are.
+        task: its number; tasks that decide for themselves begin with different partitions.
+    """
+
+    def __init__(self, share: _Share | None, partitions: int, task: int) -> None:
+        self._share = share
+        self._used = np.zeros(0 if share is None else len(share.codes), dtype=np.int64)
+        self._order = (np.arange(partitions) + task) % partitions
+        self._loads = np.zeros(partitions)
+
+    def spread(self, codes: Codes, costs: Floats) -> Parts:
+        """Return the partition of each row of a batch."""
+        chosen = np.full(len(codes), -1, dtype=np.int32)
+        if self._share is not None and len(self._share.codes):
+            self._as_decided(self._share, codes, chosen)
+        # Rows that were not there when they were counted, as a source gave others now.
+        left = np.flatnonzero(chosen < 0)
+        if len(left):
+            places = longest_first(costs[left], len(self._order), loads=self._loads)
+            self._loads += np.bincount(places, costs[left], len(self._loads))
+            chosen[left] = self._order[places]
+        return chosen
+
+    def _as_decided(self, share: _Share, codes: Codes, chosen: Parts) -> None:
+        rows = np.argsort(codes, kind="stable")
+        distinct, firsts, counts = np.unique(codes[rows], return_index=True, return_counts=True)
+        known = np.searchsorted(share.codes, distinct).clip(0, len(share.codes) - 1)
+        there = share.codes[known] == distinct
+        begun = np.where(there, share.starts[known] + self._used[known], 0)
+        ends = np.where(there, share.starts[known + 1], 0)
+        ranks = np.arange(len(rows)) - np.repeat(firsts, counts)
+        places = np.repeat(begun, counts) + ranks
+        decided = places < np.repeat(ends, counts)
+        chosen[rows[decided]] = share.partitions[places[decided]]
+        self._used[known[there]] += counts[there]
