@@ -2,165 +2,221 @@
 
 Who gets a tuple may depend on what was reported of those before, so tuples are gone through one
 by one, in the order in which they are sent. As queues are infinite, the time at which a tuple is
-done is known as soon as it is sent, and what is reported of it waits until it has arrived.
+done is known as soon as it arrives, and what is reported of it waits until it has arrived too.
 
-This is for tuples and messages that need no time to travel; for others see `events`.
+This is for tuples that leave one by one, and at no cost; for others see `events`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from grouping.dispatcher import Message
 from optimizers.simulation.conversation import Conversation, Post
+from optimizers.simulation.network import Network
 from optimizers.simulation.passage import Passage
 from optimizers.simulation.station import Station
-from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Arrivals, Served
 from optimizers.simulation.truth import Backlog
 
 
-@dataclass(frozen=True)
 class Listener:
-    """An operator that tuples reach by groupings that listen.
+    """An operator that tuples reach by groupings that listen, for the time of one epoch.
 
-    Attributes:
+    Args:
         station: the operator.
         passages: the edges into it.
         talks: the conversations of those that listen, by the number of the edge.
         post: the messages on their way.
+        network: what it takes to travel.
+        offered: what is sent, in the order in which that happens; what still has to be given an
+            instance has a negative one.
+        until: when the epoch ends.
+
+    Attributes:
         truth: what the instances have before them.
     """
 
-    station: Station
-    passages: Sequence[Passage]
-    talks: Mapping[int, Conversation]
-    post: Post
-    truth: Backlog
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        station: Station,
+        passages: Sequence[Passage],
+        talks: Mapping[int, Conversation],
+        post: Post,
+        network: Network,
+        offered: Arrivals,
+        until: float,
+    ) -> None:
+        self._station = station
+        self._passages = passages
+        self._talks = talks
+        self._post = post
+        self._network = network
+        self._until = until
+        self._waiting = len(station.queue)
+        self._every = every = station.queue.joined(offered)
+        self.truth = Backlog(station.rates, station.free)
+        self._nodes: list[int] = station.nodes.tolist()
+        self._instances: list[int] = every.instances.tolist()
+        self._times: list[float] = every.times.tolist()
+        self._edges: list[int] = every.edges.tolist()
+        self._senders: list[int] = every.senders.tolist()
+        self._taken: list[float] = station.seconds[every.rows].tolist()
+        self._codes: list[int] = self._all_codes()
+        self._carried: list[Message] = every.carried.tolist()
+        self._order: list[int] = []
+        self._started: list[float] = []
+        self._ended: list[float] = []
+        self._coming: list[tuple[float, float, int, int, int]] = []
 
-    def serve(self, offered: Arrivals, until: float) -> tuple[Served, Arrivals]:
-        """Execute what waits and what is offered, as far as it ends before a time.
-
-        Args:
-            offered: what was sent, in the order in which that happened; what still has to be
-                given an instance has a negative one.
-            until: the time.
+    def serve(self) -> tuple[Served, Arrivals]:
+        """Execute what waits and what is offered, as far as it is done before the epoch ends.
 
         Returns:
             What was executed; and what was offered, each with its instance.
         """
-        station, queue = self.station, self.station.queue
-        first = self._execute_queue(queue, until)
-        chosen, carried, times = self._dispatch(offered, until)
-        settled = Arrivals(
-            offered.rows,
-            np.array(chosen, dtype=np.int64),
-            offered.times,
-            offered.closed,
-            offered.edges,
-            offered.senders,
-            offered.seconds,
-            _objects(carried),
+        self._take_queue()
+        self._dispatch()
+        self._land(np.nextafter(self._until, 0.0))
+        station, order = self._station, np.array(self._order, dtype=np.int64)
+        every = self._settled()
+        arrived = every.take(order)
+        started, ended = np.array(self._started), np.array(self._ended)
+        left = np.array([place for *_, place in sorted(self._coming)], dtype=np.int64)
+        station.queue = station.waiting(arrived, started, ended, self._until).joined(
+            every.take(left)
         )
-        started, ended = (
-            np.concatenate([before, np.array(after)])
-            for before, after in zip(first, times, strict=True)
-        )
-        every = queue.joined(settled)
-        done = ended < until
-        station.queue = station.waiting(every, started, ended, until)
-        served = Served(every.rows, every.instances, every.edges, every.times, started, ended)
-        served = served.take(done)
+        done = ended < self._until
+        served = Served(
+            arrived.rows, arrived.instances, arrived.edges, arrived.times, started, ended
+        ).take(done)
         np.maximum.at(station.free, served.instances, served.ended)
-        return served, settled
+        return served, every.take(slice(self._waiting, None))
 
-    def codes(self, arrivals: Arrivals) -> list[int]:
+    def _settled(self) -> Arrivals:
+        """Return all that was there and was offered, each with its instance and its arrival."""
+        every = self._every
+        return Arrivals(
+            every.rows,
+            np.array(self._instances, dtype=np.int64),
+            np.array(self._times),
+            every.closed,
+            every.edges,
+            every.senders,
+            every.seconds,
+            _objects(self._carried),
+        )
+
+    def _all_codes(self) -> list[int]:
         """Return the code of each tuple's key, as its edge has it; 0 where that has none."""
-        codes = np.zeros(len(arrivals), dtype=np.uint64)
-        for number in self.talks:
-            passage = self.passages[number]
+        every = self._every
+        codes = np.zeros(len(every), dtype=np.uint64)
+        for number in self._talks:
+            passage = self._passages[number]
             if passage.columns:
-                own = arrivals.edges == number
+                own = every.edges == number
                 keys = passage.tuples.keys(passage.edge.source, passage.columns)
-                codes[own] = keys.codes(arrivals.rows[own])
+                codes[own] = keys.codes(every.rows[own])
         found: list[int] = codes.tolist()
         return found
 
-    def _execute_queue(self, queue: Arrivals, until: float) -> tuple[Floats, Floats]:
-        """Settle when each tuple that waits is done, and report those that are."""
-        free, ends = self.truth.free, self.truth.ends
-        started, ended = [], []
-        seconds = self.station.durations(queue).tolist()
-        rows = zip(
-            queue.instances.tolist(),
-            queue.times.tolist(),
-            queue.closed.tolist(),
-            queue.edges.tolist(),
-            queue.senders.tolist(),
-            self.codes(queue),
-            queue.carried.tolist(),
-            seconds,
-            strict=True,
-        )
-        for instance, time, closed, edge, sender, code, carried, taken in rows:
-            begin = max(free[instance], time)
-            end = free[instance] = begin + taken
-            ends[instance].append(end)
-            started.append(begin)
-            ended.append(end)
-            talk = self.talks.get(edge)
-            if talk is not None and end < until and closed >= talk.since:
-                for whom, message in talk.executed(instance, sender, code, taken, end, carried):
-                    self.post.send(end, edge, instance, whom, message)
-        return np.array(started), np.array(ended)
+    def _take_queue(self) -> None:
+        """Let what waits, and what is on its way, arrive at its time."""
+        closed = self._every.closed.tolist()
+        for place in range(self._waiting):
+            self.truth.sent(self._instances[place], self._taken[place])
+            key = (self._times[place], closed[place], self._edges[place], self._senders[place])
+            heappush(self._coming, (*key, place))
 
-    def _dispatch(
-        self, offered: Arrivals, until: float
-    ) -> tuple[list[int], list[Any], tuple[list[float], list[float]]]:
-        """Send tuple by tuple, and settle when each is done."""
-        truth, post, talks = self.truth, self.post, self.talks
-        free, ends, rates, parcels = truth.free, truth.ends, truth.rates, post.parcels
-        chosen: list[int] = []
-        carried: list[Message] = []
-        started: list[float] = []
-        ended: list[float] = []
-        rows = zip(
-            offered.times.tolist(),
-            offered.edges.tolist(),
-            offered.senders.tolist(),
-            offered.instances.tolist(),
-            self.codes(offered),
-            self.station.seconds[offered.rows].tolist(),
-            strict=True,
-        )
-        for now, edge, sender, given, code, taken in rows:
+    def _dispatch(self) -> None:
+        """Send tuple by tuple; execute at once what arrives at once."""
+        truth, post, talks, coming = self.truth, self._post, self._talks, self._coming
+        parcels, instances, carried = post.parcels, self._instances, self._carried
+        delays = self._network.delays
+        columns = (self._times, self._edges, self._senders, self._codes, self._taken)
+        rows = zip(*(islice(column, self._waiting, None) for column in columns), strict=True)
+        # Columns change behind the place at hand only.
+        for place, (now, edge, sender, code, taken) in enumerate(rows, self._waiting):
+            if coming and coming[0][0] <= now:
+                self._land(now)
             if parcels and parcels[0][0] <= now:
-                post.deliver(now, self.receive)
-            instance, note = given, None
+                post.deliver(now, self._receive)
             talk = talks.get(edge)
             if talk is not None:
                 truth.now, truth.taken = now, taken
-                instance, note = talk.dispatch(sender, code, now)
-            begin = free[instance]
-            begin = max(now, begin)
-            seconds = taken * rates[instance]
-            end = free[instance] = begin + seconds
-            ends[instance].append(end)
-            chosen.append(instance)
-            carried.append(note)
-            started.append(begin)
-            ended.append(end)
-            if talk is not None and end < until:
-                for whom, message in talk.executed(instance, sender, code, seconds, end, note):
-                    post.send(end, edge, instance, whom, message)
-        return chosen, carried, (started, ended)
+                instances[place], carried[place] = talk.dispatch(sender, code, now)
+            if delays:
+                time = self._arrival(place, now)
+                if time > now:
+                    self._times[place] = time
+                    truth.sent(instances[place], taken)
+                    heappush(coming, (time, now, edge, sender, place))
+                    continue
+            self._execute(place, now, taken * truth.rates[instances[place]], talk)
 
-    def receive(self, edge: int, sender: int, message: Message, time: float) -> None:
+    def _arrival(self, place: int, now: float) -> float:
+        """Return when a tuple arrives that is sent now."""
+        passage, network = self._passages[self._edges[place]], self._network
+        start = int(passage.source.nodes[self._senders[place]])
+        end = self._nodes[self._instances[place]]
+        if start == end:
+            return now
+        if network.bandwidth < np.inf:
+            link = (start << 32) + end
+            size = float(passage.tuples.sizes[self._every.rows[place]])
+            now = max(now, passage.links.get(link, 0.0)) + size / network.bandwidth
+            passage.links[link] = now
+        return now + network.latency
+
+    def _land(self, now: float) -> None:
+        """Execute what was on its way and has arrived by now."""
+        coming, truth = self._coming, self.truth
+        while coming and coming[0][0] <= now:
+            time, closed, edge, _, place = heappop(coming)
+            instance, taken = self._instances[place], self._taken[place]
+            truth.landed(instance, taken)
+            talk = self._talks.get(edge)
+            if talk is not None and closed < talk.since:
+                talk = None
+            seconds = taken * truth.rates[instance]
+            if place < self._waiting:
+                begun = float(self._every.seconds[place])
+                seconds = seconds if np.isnan(begun) else begun
+            self._execute(place, time, seconds, talk)
+
+    def _execute(self, place: int, now: float, seconds: float, talk: Conversation | None) -> None:
+        """Settle when a tuple is done that has arrived, and send what is reported of it."""
+        instance, truth = self._instances[place], self.truth
+        begin = truth.free[instance]
+        begin = max(now, begin)
+        end = truth.free[instance] = begin + seconds
+        truth.ends[instance].append(end)
+        self._order.append(place)
+        self._started.append(begin)
+        self._ended.append(end)
+        if talk is None or end >= self._until:
+            return
+        sender, code, note = self._senders[place], self._codes[place], self._carried[place]
+        letters = talk.executed(instance, sender, code, seconds, end, note)
+        if letters:
+            self._report(place, end, letters)
+
+    def _report(self, place: int, end: float, letters: Any) -> None:
+        edge, instance = self._edges[place], self._instances[place]
+        nodes = self._passages[edge].source.nodes
+        for whom, message in letters:
+            time = end
+            if self._network.latency and nodes[whom] != self._nodes[instance]:
+                time += self._network.latency
+            self._post.send(time, edge, instance, whom, message)
+
+    def _receive(self, edge: int, sender: int, message: Message, time: float) -> None:
         """Let a dispatcher take in a message."""
         self.truth.now = time
-        self.talks[edge].receive(sender, message, time)
+        self._talks[edge].receive(sender, message, time)
 
 
 def _objects(values: list[Any]) -> Any:

@@ -128,6 +128,11 @@ class Passage:
         self._routers[sender] = local, router
         return router
 
+    def offer(self) -> Arrivals:
+        """Return what leaves its senders, at the time of that; it has yet to travel."""
+        shipments, self.departing = self.departing, Shipments.none()
+        return Arrivals.of(shipments, shipments.departures, self.number)
+
     def travel(self, network: Network, until: float) -> Arrivals:
         """Return how tuples arrive that leave before a time; the others will later."""
         shipments = self.departing

@@ -18,7 +18,7 @@ from optimizers.simulation.passage import Passage, emitted
 from optimizers.simulation.station import Station
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Arrivals, Numbers, Served, Shipments
-from optimizers.simulation.truth import Backlog, Witness
+from optimizers.simulation.truth import Witness
 from optimizers.simulation.tuples import Tuples
 from optimizers.topology import Topology
 
@@ -109,8 +109,8 @@ class Running:
         job = layout.topology
         if any(size > 1 and job.outputs(name) for name, size in plan.batch.items()):
             return True
-        takes_time = self.network.delays or self.network.charges
-        return takes_time and any(job.grouping(*edge.name).listens for edge in job.edges)
+        listens = any(job.grouping(*edge.name).listens for edge in job.edges)
+        return self.network.charges and listens
 
     def _follow(self, now: float) -> Happening:
         """Follow events from now on."""
@@ -195,12 +195,19 @@ class Running:
 
     def _listen(self, name: str, epoch: Epoch, until: float) -> Served:
         passages = self.entering[name]
-        station = self.stations[name]
-        truth = self.witnesses[name].by = Backlog(station.rates, station.free)
-        listener = Listener(station, passages, self.talks[name], self.posts[name], truth)
-        offered = [passage.travel(self.network, until) for passage in passages]
-        arrivals = self._in_order(offered[0].joined(*offered[1:]))
-        served, settled = listener.serve(arrivals, until)
+        offered = [passage.offer() for passage in passages]
+        arrivals = offered[0].joined(*offered[1:])
+        listener = Listener(
+            self.stations[name],
+            passages,
+            self.talks[name],
+            self.posts[name],
+            self.network,
+            arrivals.take(np.argsort(arrivals.times, kind="stable")),
+            until,
+        )
+        self.witnesses[name].by = listener.truth
+        served, settled = listener.serve()
         for number, talk in self.talks[name].items():
             passage = passages[number]
             own = settled.take(settled.edges == number)

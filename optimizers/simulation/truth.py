@@ -5,7 +5,7 @@ from optimizers.simulation.stream import Floats
 
 
 class Backlog:
-    """What is left to do at each instance, where that is settled as soon as a tuple is sent.
+    """What is left to do at each instance, where that is settled as soon as a tuple arrives.
 
     Attributes:
         now: the time.
@@ -13,6 +13,8 @@ class Backlog:
         rates: how many times as long it takes at each instance.
         free: when each instance is done with all it has.
         ends: for each instance when each of its tuples is done, in order.
+        work: how many seconds of work, at rate 1, are on their way to each instance.
+        counts: how many tuples are.
     """
 
     def __init__(self, rates: Floats, free: Floats) -> None:
@@ -21,7 +23,21 @@ class Backlog:
         self.rates: list[float] = rates.tolist()
         self.free: list[float] = free.tolist()
         self.ends: list[list[float]] = [[] for _ in self.free]
+        self.work = [0.0] * len(self.free)
+        self.counts = [0] * len(self.free)
         self._passed = [0] * len(self.free)
+
+    def sent(self, instance: int, seconds: float) -> None:
+        """Count a tuple that is on its way to an instance, by its seconds at rate 1."""
+        self.work[instance] += seconds
+        self.counts[instance] += 1
+
+    def landed(self, instance: int, seconds: float) -> None:
+        """Let a tuple arrive that was counted."""
+        self.counts[instance] -= 1
+        left = self.work[instance] - seconds
+        # What is left of adding and taking away must not look like work.
+        self.work[instance] = left if self.counts[instance] else 0.0
 
     def seconds(self, instance: int) -> float:
         """Return how long the tuple at hand will take at an instance."""
@@ -29,15 +45,16 @@ class Backlog:
 
     def backlog(self, instance: int) -> float:
         """Return how many seconds of work an instance has before it."""
-        return max(0.0, self.free[instance] - self.now)
+        coming = self.work[instance] * self.rates[instance]
+        return coming + max(0.0, self.free[instance] - self.now)
 
     def waiting(self, instance: int) -> int:
-        """Return how many tuples an instance has before it, with the one it is at."""
+        """Return how many tuples are at an instance or on their way to it."""
         ends, passed = self.ends[instance], self._passed[instance]
         while passed < len(ends) and ends[passed] <= self.now:
             passed += 1
         self._passed[instance] = passed
-        return len(ends) - passed
+        return len(ends) - passed + self.counts[instance]
 
 
 class Outlook:

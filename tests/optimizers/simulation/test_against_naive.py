@@ -543,6 +543,12 @@ NETWORKS = st.builds(
     linger=st.sampled_from([math.inf, 0.0, 0.5, 1.0]),
 )
 
+DELAYS = st.builds(
+    Network,
+    latency=st.sampled_from([0.0, 0.125, 0.5]),
+    bandwidth=st.sampled_from([math.inf, 64.0]),
+)
+
 
 def check(case, every=None, plans=()):
     job, cluster, network, plan, streams, work = case
@@ -615,38 +621,44 @@ def by_instance(rows):
     return dict(found)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(cases(listening=False))
 def test_what_is_routed_is_served_as_event_by_event(case):
     check(case)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(cases(listening=False, networks=NETWORKS))
 def test_links_and_the_costs_of_sending_are_as_event_by_event(case):
     check(case)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(cases())
 def test_what_listens_hears_and_chooses_as_event_by_event(case):
     check(case)
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
+@given(cases(networks=DELAYS))
+def test_what_listens_over_links_hears_and_chooses_as_event_by_event(case):
+    check(case)
+
+
+@settings(max_examples=80)
 @given(cases(networks=NETWORKS, batches=(1, 2, 3)))
 def test_all_of_it_together_is_as_event_by_event(case):
     check(case)
 
 
-@settings(max_examples=100)
-@given(changing())
+@settings(max_examples=50)
+@given(changing(networks=DELAYS))
 def test_plans_that_change_apply_to_what_is_sent_from_then_on(scenario):
     case, every, plans = scenario
     check(case, every, plans)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(changing(networks=NETWORKS, batches=(1, 1, 2, 3)))
 def test_plans_that_change_all_of_it_apply_from_then_on(scenario):
     case, every, plans = scenario
