@@ -181,10 +181,19 @@ class Checkpoint:
         self._write_commit(record)
 
     def plan_of(self, batch: int) -> SavedPlan | None:
-        """Return the plan that is in force in a batch; None if none was saved so far."""
+        """Return the plan that is in force in a batch; None if none was saved so far.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
         number = self._plan_number(batch)
         if number is None:
             return None
+        if number not in self._numbers_of_plans():
+            raise CheckpointError(
+                f"the plan of batch {number} is in force, but it is not in the checkpoint; "
+                "bring its file back from a copy, or begin with a new checkpoint"
+            )
         plan = _read(self.location, _plan_name(number), _unsealed_plan)
         return SavedPlan(number, plan)
 
@@ -229,15 +238,19 @@ class Checkpoint:
             return 0
         newest = dict(sorted(numbers))
         kept = sorted(newest)[-keep:]
-        needed = frozenset().union(*(self._commit(batch, newest[batch]).files for batch in kept))
-        plans = self._numbers_of_plans()
-        oldest_plan = max((number for number in plans if number <= kept[0]), default=0)
+        records = [self._commit(batch, newest[batch]) for batch in kept]
+        needed = frozenset().union(*(record.files for record in records))
+        plans = {record.plan for record in records}
         unwanted = [
             _commit_name(*number)
             for number in sorted(numbers)
             if number[0] not in kept or number[1] != newest[number[0]]
         ]
-        unwanted += [_plan_name(number) for number in plans if number < oldest_plan]
+        unwanted += [
+            _plan_name(number)
+            for number in self._numbers_of_plans()
+            if number <= kept[-1] and number not in plans
+        ]
         # Records go first: one that is left never refers to a file that is gone.
         for folder in (COMMITS, PLANS):
             unwanted += cut_off(self.location.list(folder), up_to=kept[-1])
@@ -305,12 +318,23 @@ class Checkpoint:
 
     def _numbers_of_plans(self) -> list[int]:
         found = map(_PLAN.fullmatch, self.location.list(PLANS))
-        return [int(name[1]) for name in found if name]
+        return sorted(int(name[1]) for name in found if name)
 
     def _plan_number(self, batch: int) -> int | None:
-        """Return the batch with which the plan of a batch came into force."""
-        known = (number for number in self._numbers_of_plans() if number <= batch)
-        return max(known, default=None)
+        """Return the batch with which the plan of a batch came into force.
+
+        Of a batch that is done its commit tells. A plan for it that is there nevertheless was
+        saved by another driver while the batch was being committed, and never came into force.
+        """
+        plans = [number for number in self._numbers_of_plans() if number <= batch]
+        commits = self._commits()
+        last = max((number for number, _ in commits), default=-1)
+        if plans and plans[-1] > last:
+            return plans[-1]
+        told_by = max((number for number in commits if number[0] == min(batch, last)), default=None)
+        if told_by is not None:
+            return self._commit(*told_by).plan
+        return plans[-1] if plans else None
 
 
 def _create(location: Location, identity: Identity) -> None:

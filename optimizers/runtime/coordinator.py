@@ -108,8 +108,9 @@ class Coordinator:
         self._plan, self._planned = Plan(), 0
         self._in_force: int | None = None  # the batch whose plan this coordinator put in force
         if self._committed is not None:
-            self._planned = self._committed.plan or 0
-            self._plan = self._known_plan(self._planned)
+            known = checkpoint.plan_of(self._committed.batch)
+            if known is not None:
+                self._plan, self._planned = known.plan, known.batch
         self._resumed = False  # whether it was looked for a plan that was saved before a crash
         self._layout = Layout.of(topology, cluster, self._plan)
         self._work = self._work_under(self._layout, {})
@@ -233,15 +234,6 @@ class Coordinator:
         plan = completed(self._plan.amended(self._decided), self._topology)
         self._checkpoint.save_plan(batch, plan)
         return plan
-
-    def _known_plan(self, batch: int) -> Plan:
-        saved = self._checkpoint.plan_of(batch)
-        if saved is None or saved.batch != batch:
-            raise CheckpointError(
-                f"the plan of batch {batch} is in force, but it is not in the checkpoint; "
-                "bring its file back from a copy, or begin with a new checkpoint"
-            )
-        return saved.plan
 
     def _put_in_force(self, plan: Plan, batch: int) -> None:
         layout = Layout.of(self._topology, self._cluster, plan)

@@ -162,6 +162,36 @@ def test_of_two_drivers_that_look_before_either_saves_a_plan_one_saves_it(checkp
     assert SavedPlan(4, PLAN) == checkpoint.plan_of(4)
 
 
+def saved_too_late(checkpoint, monkeypatch, batch, late, commit):
+    """Save a plan while another driver, between two looks at the disk, commits its batch."""
+    write = Location.write_new
+
+    def write_after(self, name, content):
+        monkeypatch.setattr(Location, "write_new", write)
+        checkpoint.commit(commit)
+        write(self, name, content)
+
+    monkeypatch.setattr(Location, "write_new", write_after)
+    checkpoint.save_plan(batch, late)
+
+
+def test_a_plan_that_is_saved_while_its_batch_is_committed_never_comes_into_force(
+    checkpoint, here, monkeypatch
+):
+    checkpoint.save_plan(0, PLAN)
+    checkpoint.commit(Commit(0, plan=0))
+
+    saved_too_late(checkpoint, monkeypatch, 1, Plan(), Commit(1, plan=0))
+
+    assert "plans/0000000001.json" in files_of(here)
+    assert [SavedPlan(0, PLAN)] * 3 == [checkpoint.plan_of(batch) for batch in range(3)]
+    checkpoint.commit(Commit(2, plan=0))
+    checkpoint.clean(keep=1)
+    assert {"plans/0000000000.json"} == {n for n in files_of(here) if n.startswith("plans/")}
+    assert SavedPlan(0, PLAN) == checkpoint.plan_of(3)
+    checkpoint.commit(Commit(3, plan=0))
+
+
 def test_a_plan_for_a_batch_that_is_done_is_refused_but_the_one_it_had(checkpoint):
     checkpoint.save_plan(0, PLAN)
     checkpoint.commit(Commit(0, plan=0))

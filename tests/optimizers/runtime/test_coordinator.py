@@ -318,6 +318,30 @@ class TestTheNextDriver:
         assert 5 == len(told.loads("a"))
         assert [Plan(parallelism={"a": 2})] == driver.optimizer.plans
 
+    def test_is_not_misled_by_one_that_saves_a_plan_while_a_batch_is_committed(
+        self, tmp_path, monkeypatch
+    ):
+        other = Driver(tmp_path, job(), [Plan(), Plan(parallelism={"a": 5})])
+        other.batch(TWENTY)
+        first = Driver(tmp_path, job())
+        reports = first.run(TWENTY)
+        write = Location.write_new
+
+        def write_after(self, name, content):
+            monkeypatch.setattr(Location, "write_new", write)
+            first.coordinator.commit(first.assigned, reports, 1.0)
+            write(self, name, content)
+
+        monkeypatch.setattr(Location, "write_new", write_after)
+        with pytest.raises(CheckpointError, match="another driver"):
+            other.batch(TWENTY)
+        first.batch(TWENTY)
+        third = Driver(tmp_path, job(), [Plan()])
+        told = third.batch(TWENTY)
+
+        assert 3 == len(told.loads("a"))
+        assert dict.fromkeys(range(20), 4) == third.results("a")
+
     @pytest.mark.parametrize("count", [1, 2, 5])
     def test_finds_all_keys_though_the_job_is_declared_with_other_numbers(self, tmp_path, count):
         Driver(tmp_path, job(3)).batch(TWENTY)

@@ -10,7 +10,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from optimizers import Plan, Topology
+from optimizers import Topology
 from optimizers.errors import CheckpointError, DeliveryError, PenstockError
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Coordinator
@@ -64,13 +64,10 @@ class JobThatCrashes(RuleBasedStateMachine):
         numbers = {operator.name: operator.parallelism for operator in topology.operators}
         numbers |= {} if plan is None else plan.plan.parallelism
         script = data.draw(any_job.scripts(self.drawn, 4, numbers))
-        if last is None and plan is not None:
-            # Asked before the first batch, though the plan of that is saved and goes before.
-            script = [Plan(), *script]
         return Coordinator(
             topology,
             any_job.CLUSTER,
-            any_job.Scripted(script),
+            any_job.Scripted(script, data.draw(any_job.PROBES)),
             checkpoint,
             every=data.draw(st.integers(1, 2)),
             keep=data.draw(st.integers(1, 2)),
