@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,8 @@ class CostEvidence:
         costs: what all have measured, added up.
         paces: for each instance, how many times as long as usual it takes; 1 unless that is sure.
         explained: how much of what differs between the mean costs of keys is foretold by what
-            other instances have measured of the same keys: 1 if all, 0 or less if nothing.
+            other instances have measured of the same keys: 1 if all, 0 or less if nothing. 1 too
+            where that cannot be tried.
         spread: the standard deviation of the mean costs of keys, as a share of their mean.
     """
 
@@ -50,7 +52,11 @@ class CostEvidence:
         estimates = _Means.of(costs)
         paces = tuple(_pace(_Means.of(sketch), estimates) for sketch in measured)
         halves = [_Means.of(_added(measured[place::2])) for place in range(min(2, len(measured)))]
-        return cls(costs, paces, _explained(*halves), estimates.spread)
+        explained = _explained(halves)
+        if explained is None:
+            # Whoever names a key for costs to depend on is believed until there is a reason not to.
+            explained = 1.0 if estimates.spread else 0.0
+        return cls(costs, paces, explained, estimates.spread)
 
     @property
     def uniform(self) -> bool:
@@ -111,14 +117,18 @@ def _pace(own: _Means, usual: _Means) -> float:
     return pace if abs(pace - 1.0) > max(_LEAST, _SURE * unsure) else 1.0
 
 
-def _explained(first: _Means, second: _Means | None = None) -> float:
-    """Return how much of the differences between keys at one half the other half foretells."""
-    if second is None:
-        return 1.0 if first.spread else 0.0  # one instance alone: there is nobody to compare with
+def _explained(halves: Sequence[_Means]) -> float | None:
+    """Return how much of the differences between keys at one half the other half foretells.
+
+    None where there is nobody to compare with: one instance alone, or hardly any key that both
+    halves have seen.
+    """
     shares = []
-    for taught, tested in ((first, second), (second, first)):
+    for taught, tested in permutations(halves, 2):
         seen, expected = tested.known_to(taught)
+        if seen.counts.sum() < _ENOUGH:
+            return None
         around_mean = float(seen.counts @ (seen.costs - seen.mean) ** 2)
         around_expected = float(seen.counts @ (seen.costs - expected) ** 2)
         shares.append(1.0 - around_expected / around_mean if around_mean else 0.0)
-    return float(np.mean(shares))
+    return float(np.mean(shares)) if shares else None

@@ -77,6 +77,11 @@ def test_one_instance_alone_is_believed_if_its_keys_differ():
     assert CostEvidence.of(measured([([1, 2], [3.0, 3.0])])).explained == 0.0
 
 
+def test_instances_that_share_no_key_are_believed():
+    evidence = CostEvidence.of(measured([([1] * 80, [9.0] * 80), ([2] * 80, [1.0] * 80)]))
+    assert (1.0, (1.0, 1.0)) == (evidence.explained, evidence.paces)
+
+
 def test_instances_that_have_seen_nothing_foretell_nothing():
     evidence = CostEvidence.of(measured([([], []), ([], [])]))
     assert (0.0, 0.0, (1.0, 1.0)) == (evidence.explained, evidence.spread, evidence.paces)
