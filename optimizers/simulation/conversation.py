@@ -65,29 +65,33 @@ class Conversation:
         return chosen, carried
 
     def receive(self, sender: int, message: Message, now: float) -> None:
-        """Let the dispatcher of a sender take in a message.
-
-        Raises:
-            InvalidValueError: a reporter wrote to a sender that is not there.
-        """
-        if not 0 <= sender < len(self.dispatchers):
-            raise InvalidValueError(
-                f"a reporter of a {self._where} grouping wrote to sender {sender!r} of "
-                f"{len(self.dispatchers)}; let it write to one that is there"
-            )
+        """Let the dispatcher of a sender take in a message."""
         self.dispatchers[sender].receive(message, now)
 
     def executed(  # noqa: PLR0913, PLR0917
         self, instance: int, sender: int, code: int, seconds: float, now: float, carried: Message
     ) -> Letters:
-        """Tell the reporter of an instance that a tuple was executed, and return its letters."""
+        """Tell the reporter of an instance that a tuple was executed, and return its letters.
+
+        Raises:
+            InvalidValueError: a letter is for a sender that is not there.
+        """
         if instance >= self.instances:
             return ()
         sender %= len(self.dispatchers)
         letters = self.reporters[instance].executed(sender, code, seconds, now, carried)
         if letters:
             self.messages += len(letters)
+            self._check(letters)
         return letters
+
+    def _check(self, letters: Letters) -> None:
+        for whom, _ in letters:
+            if not 0 <= whom < len(self.dispatchers):
+                raise InvalidValueError(
+                    f"a reporter of a {self._where} grouping wrote to sender {whom!r} of "
+                    f"{len(self.dispatchers)}; let it write to one that is there"
+                )
 
 
 class Post:

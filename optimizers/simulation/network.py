@@ -17,6 +17,9 @@ class Network:
     edges, and different pairs of nodes, are not in each other's way. Messages that report to
     senders take the latency alone.
 
+    >>> Network(per_batch=0.001, per_byte=1e-6).cost(500)
+    0.0015
+
     Attributes:
         latency: how many seconds a batch or message is on its way between two nodes.
         bandwidth: how many bytes a second pass from one node to another, on each edge.

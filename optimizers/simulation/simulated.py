@@ -124,6 +124,21 @@ class EpochResult:
 class Simulated:
     """What came of a simulated run.
 
+    >>> from optimizers import Topology
+    >>> from optimizers.simulation import SimulationEngine, Stream, Work
+    >>> job = Topology.source("in").then("work")
+    >>> run = SimulationEngine().run(job, Stream([0.0, 1.0]), work={"work": Work(3.0)})
+    >>> run.latency
+    Spread(mean=4.0, p50=4.0, p99=4.98, max=5.0)
+    >>> print(run)
+    2 tuples in 6 s: 0.333333 a second
+    latency: mean 4 s, p50 4 s, p99 4.98 s, max 5 s
+    operator  instances  tuples  mean s  p99 s  busiest  imbalance
+    in                1       2       0      0     0.0%      1.000
+    work              1       2       4   4.98   100.0%      1.000
+    edge        tuples   local  messages  carried
+    in -> work       2  100.0%         0        0
+
     Attributes:
         came: when each tuple of the streams came in, over all sources in order.
         completed: when the last of all that came of it was done.

@@ -389,6 +389,9 @@ class Naive:
         return clock
 
     def choose(self, edge, sender, row):
+        owners = self.layout.owners_on(edge)
+        if owners is not None:
+            return int(owners.assign([self.column("k", row)])[0]), None
         if not self.made_for[edge.name][0].listens:
             columns = self.job.key_columns(*edge.name)
             keys = [self.column(columns[0], row)] if columns else None
@@ -489,11 +492,23 @@ GROUPINGS = [*PLAIN, *[Echo(2), Echo(3), Knowing(), Knowing(count=True)] * 2]
 def jobs(draw, *, listening):
     edges = GRAPHS[draw(st.sampled_from(sorted(GRAPHS)))]
     names = list(dict.fromkeys(name for edge in edges for name in edge))
-    operators = [Operator(name, parallelism=draw(st.integers(1, 3))) for name in names]
+    operators = [
+        Operator(
+            name,
+            draw(st.sampled_from([None, None, "k"])),
+            parallelism=draw(st.integers(1, 3)),
+            key_groups=4,
+        )
+        for name in names
+    ]
+    keyed = {operator.name for operator in operators if operator.keyed}
     kinds = GROUPINGS if listening else PLAIN
     return Topology(
         operators,
-        [Edge(source, target, draw(st.sampled_from(kinds)), key="k") for source, target in edges],
+        [
+            Edge(source, target, None if target in keyed else draw(st.sampled_from(kinds)), key="k")
+            for source, target in edges
+        ],
     )
 
 
@@ -594,10 +609,14 @@ def changing(draw, networks=None, batches=(1,)):
                 count = draw(st.integers(1, 3))
                 maps["parallelism"][name] = count
             homes = draw(st.lists(st.sampled_from(nodes), min_size=count, max_size=count))
-            maps["placement"][name] = Deployment(tuple(homes))
+            groups = ()
+            if job.operator(name).keyed:
+                groups = draw(st.lists(st.integers(0, count - 1), min_size=4, max_size=4))
+            maps["placement"][name] = Deployment(tuple(homes), tuple(groups))
             maps["batch"][name] = draw(st.sampled_from(batches))
         for edge in job.edges:
-            maps["scheduling"][edge.name] = draw(st.sampled_from(GROUPINGS))
+            if not job.operator(edge.target).keyed:
+                maps["scheduling"][edge.name] = draw(st.sampled_from(GROUPINGS))
         for chosen in maps.values():
             for name in list(chosen):
                 if draw(st.booleans()) and chosen is not maps["placement"]:
