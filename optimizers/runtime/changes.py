@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from optimizers.folds.columns import plain
 from optimizers.folds.fold import Fold
-from optimizers.folds.keys import SOLID, take_rows
+from optimizers.folds.keys import take_rows
 from optimizers.runtime.state_table import (
     GONE,
     KEY,
@@ -20,11 +21,15 @@ from sketches.keys import Codes
 
 
 def solid(rows: pa.Table) -> pa.Table:
-    """Return the same rows with views made plain columns, for Arrow cannot take from views."""
+    """Return the same rows with columns of plain types: out of views and dictionaries.
+
+    Arrow cannot take from views. And the same words come in a dictionary in one batch, and without
+    one in the next; state has one type for them.
+    """
     for number, field in enumerate(rows.schema):
-        if field.type in SOLID:
-            column = rows.column(number).cast(SOLID[field.type])
-            rows = rows.set_column(number, field.name, column)
+        kind = plain(field.type)
+        if field.type != kind:
+            rows = rows.set_column(number, field.name, rows.column(number).cast(kind))
     return rows
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from grouping.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
-from optimizers.errors import CheckpointError, PlanError, UnknownNameError
+from optimizers.errors import CheckpointError, InvalidKeyError, PlanError, UnknownNameError
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -20,6 +20,7 @@ from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.epoch import Epoch
 from optimizers.runtime.history import REMEMBERED, History, Totals
+from optimizers.runtime.key_columns import check_kind
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.owners import Handover, handover
 from optimizers.runtime.probes import TRIAL, name_of
@@ -27,6 +28,7 @@ from optimizers.runtime.records import Commit
 from optimizers.runtime.reports import TaskReport, check_delivery
 from optimizers.runtime.state_columns import Columns, columns_after
 from optimizers.runtime.state_file import StateFile
+from optimizers.runtime.state_table import KEY
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.ways import Trial
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
@@ -321,7 +323,9 @@ class Coordinator:
         try:
             amended = self._plan.amended(plan)
             amended.check(self._topology, self._cluster)
-            check_change(world[0], self._topology.under(amended))
+            later = self._topology.under(amended)
+            check_change(world[0], later)
+            self._check_kinds(later)
             changes = bool(plan) and self._completed(amended) != self._completed(self._plan)
         except (PlanError, UnknownNameError) as error:
             refused = str(error)
@@ -331,6 +335,19 @@ class Coordinator:
         _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
         self._happened.add_decision(decision)
         return plan if applied else Plan()
+
+    def _check_kinds(self, topology: Topology) -> None:
+        """Refuse tables of keys that are of another kind than those that state is kept of."""
+        for name, columns in self._columns.items():
+            types = [kind for column, kind in columns if column.startswith(KEY)]
+            grouping = topology.grouping(*topology.inputs(name)[0].name)
+            try:
+                check_kind(grouping, topology.operator(name).parallelism, types)
+            except InvalidKeyError as error:
+                raise PlanError(
+                    f"routing[{name!r}]: operator {name!r} keeps state by keys of type "
+                    f"{', '.join(types)}, and {error}"
+                ) from error
 
     def _completed(self, plan: Plan) -> Plan:
         """Return a plan with all that it leaves as the job is declared, and without the reasons."""

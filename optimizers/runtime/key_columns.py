@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from grouping.grouping import Grouping
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds.keys import codes_of
@@ -35,3 +36,31 @@ def key_batch(tuples: pa.Table, columns: Sequence[str], where: str) -> KeyBatch:
         return KeyBatch(IntegerKeys(codes_of(tuples, columns)))
     except InvalidKeyError as error:
         raise FoldError(f"{where}: key column {', '.join(columns)}: {error}") from error
+
+
+def check_kind(grouping: Grouping, instances: int, types: Sequence[str]) -> None:
+    """Refuse a grouping that was made for keys of another kind than come.
+
+    Args:
+        grouping: how tuples are to be spread.
+        instances: over how many instances.
+        types: the Arrow types of the columns of the key, as they print.
+
+    Raises:
+        InvalidKeyError: it names keys of another kind.
+    """
+    if not grouping.needs_key:
+        return
+    samples = [_sample(kind) for kind in types]
+    if len(samples) == 2:
+        keys = as_keys(Pairs(*samples))
+    else:
+        keys = as_keys(samples[0] if len(samples) == 1 else [0])  # of more, their code
+    grouping.router(instances).route(1, KeyBatch(keys))
+
+
+def _sample(kind: str) -> list[int] | list[str] | list[bytes]:
+    """Return a key of an Arrow type."""
+    if kind.startswith(("int", "uint")):
+        return [0]
+    return [""] if "string" in kind else [b""]

@@ -207,6 +207,32 @@ class TestDecisions:
         assert why in driver.coordinator.decisions[1].refused
         assert dict.fromkeys(range(20), 2) == driver.results("a")
 
+    @pytest.mark.parametrize(
+        ("keys", "columns", "known"),
+        [
+            ([1, 2], "k", (["x"], [1])),
+            (["x", "y"], "k", ([1], ["x"])),
+            ([b"x", b"y"], "k", (["x"], [b"x"])),
+            ([1, 2], ("k", "l"), ([(1, 1)], [(1, "x")])),
+            ([1, 2], ("k", "l", "k2"), (["x"], [1])),
+        ],
+    )
+    @pytest.mark.parametrize("way", [lambda table: table, WorstCase])
+    def test_for_keys_of_another_kind_are_refused(self, tmp_path, keys, columns, known, way):
+        made = Topology.source("s").then(Operator("a", columns, 2))
+        plans = [Plan(routing={"a": way(RoutingTable(given, [1], 2))}) for given in known]
+        driver = Driver(tmp_path, made, [Plan(), *plans])
+        table = pa.table({"k": keys, "l": ["x"] * len(keys), "k2": keys})
+        for _ in range(3):
+            driver.batch({"s": table})
+
+        _, first, second, _ = driver.coordinator.decisions
+        assert "routing['a']: operator 'a' keeps state by keys of type" in first.refused
+        assert "use one table for each kind" in first.refused
+        assert not second.refused
+        assert second.applied
+        assert [0, 0, 2] == [batch.planned for batch in driver.coordinator.batches]
+
     def test_are_told_with_what_became_of_them(self, tmp_path):
         together = Deployment(("node-0",) * 3, (0,) * 16), Deployment(("node-0",) * 2, (0,) * 128)
         plan = Plan(placement=dict(zip("ab", together, strict=True)))

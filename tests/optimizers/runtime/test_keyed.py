@@ -23,7 +23,7 @@ from optimizers import (
     StateError,
     Topology,
 )
-from optimizers.folds import Count, EachKey, Last, Sum, Together
+from optimizers.folds import Count, EachKey, Emit, Last, Sum, Together
 from optimizers.folds.fold import Fold
 from optimizers.runtime import keyed, resident
 from optimizers.runtime.layout import Instance
@@ -368,6 +368,17 @@ class TestTypes:
 
         with pytest.raises((StateError, FoldError), match="sum"):
             driver.batch({"in": pa.table({"k": [2, 1], "n": [1.5, 2.5]})})
+
+    @pytest.mark.parametrize("key", ["a", b"a", 7])
+    def test_words_of_a_dictionary_are_the_same_keys_as_those_written_out(self, tmp_path, key):
+        plans = [Plan(), Plan(parallelism={"a": 2}), Plan()]
+        driver = Driver(tmp_path, job(3, Count(emit=Emit.CHANGES)), plans)
+        plain = pa.array([key, key])
+        for column in (plain.dictionary_encode(), plain, plain.dictionary_encode()):
+            resident.forget()
+            driver.batch({"in": pa.table({"k": column})})
+
+        assert {key: 6} == driver.results("a")
 
     @pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.binary(), "words"])
     def test_keys_of_any_kind_are_kept(self, tmp_path, kind):
