@@ -3,6 +3,7 @@
 import base64
 import binascii
 import heapq
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,10 @@ from sketches.checks import number, whole
 from sketches.cost_sketch import CostSketch
 from sketches.errors import CorruptDataError, InvalidValueError
 from sketches.values import listed
+
+_DIGITS = 20  # binary digits of a mean cost
+_AT_ONCE = 1 << 12  # tuples that stay in the cache as objects of Python
+_LARGEST_WHOLE = 1 << 53  # up to here all whole numbers are floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +189,10 @@ class WorkRouter(KeyRouter):
         self._longest_first = longest_first
         self._order = (np.arange(instances) + start) % instances
         self._loads = np.zeros(instances)  # in the order above
+        # Of instances that are alike, loads and costs are counted in whole units, so that sums are
+        # exact and each fits a float together with the place it is of.
+        _, exponent = math.frexp(costs.mean)
+        self._unit = math.ldexp(1.0, exponent - _DIGITS)
 
     def _route(self, batch: KeyBatch) -> Parts:
         costs = batch.spread(self._costs.estimate(batch.column))
@@ -194,28 +203,32 @@ class WorkRouter(KeyRouter):
             work = costs * self._paces[self._order][places]
             self._loads += np.bincount(places, work, self.instances)
         elif self._uniform:
-            places = self._by_heap(costs * self._paces[0])
+            places = self._by_heap(np.rint(costs / self._unit))
         else:
-            places = self._by_scan(costs)
+            places = self._by_scan(costs, self._paces[self._order])
         return self._order[places].astype(np.int32)
 
-    def _by_heap(self, costs: NDArray[np.float64]) -> Parts:
+    def _by_heap(self, units: NDArray[np.float64]) -> Parts:
         """Choose one after the other, where a tuple takes as long anywhere."""
-        heap = [(load, place) for place, load in enumerate(self._loads.tolist())]
+        places = 1 << (self.instances - 1).bit_length()
+        self._loads -= self._loads.min()
+        if (self._loads.max() + units.sum()) * places > _LARGEST_WHOLE:
+            return self._by_scan(units, np.ones(self.instances))
+        heap = (self._loads * places + np.arange(self.instances)).tolist()
         heapq.heapify(heap)
         replace = heapq.heapreplace
-        chosen = []
-        for cost in costs.tolist():
-            load, place = heap[0]
-            replace(heap, (load + cost, place))
-            chosen.append(place)
-        for load, place in heap:
-            self._loads[place] = load
-        return np.array(chosen, dtype=np.int32)
+        least = np.empty(len(units))
+        units = units * places
+        for start in range(0, len(units), _AT_ONCE):
+            some = units[start : start + _AT_ONCE].tolist()
+            least[start : start + len(some)] = [replace(heap, heap[0] + cost) for cost in some]
+        left = np.array(heap).astype(np.int64)
+        self._loads[left & (places - 1)] = left // places
+        chosen: Parts = (least.astype(np.int64) & (places - 1)).astype(np.int32)
+        return chosen
 
-    def _by_scan(self, costs: NDArray[np.float64]) -> Parts:
+    def _by_scan(self, costs: NDArray[np.float64], paces: NDArray[np.float64]) -> Parts:
         """Choose one after the other, where instances are of different pace."""
-        paces = self._paces[self._order]
         chosen = np.empty(len(costs), dtype=np.int32)
         for row, cost in enumerate(costs.tolist()):
             done = self._loads + cost * paces

@@ -187,11 +187,8 @@ class InstanceCosts:
         self._trials = [_Trial() for _ in range(instances)]
         self.apart: set[int] = set()
         """The instances whose costs are estimated from tables of their own."""
-
-    @property
-    def uniform(self) -> bool:
+        self.uniform = all(pace == 1.0 for pace in self.paces)
         """Whether all instances are taken for equal."""
-        return not self.apart and all(pace == 1.0 for pace in self.paces)
 
     @property
     def empty(self) -> bool:
@@ -221,6 +218,8 @@ class InstanceCosts:
             self.apart.add(instance)
         else:
             self.apart.discard(instance)
+        if not self.uniform or self.apart or self.paces[instance] != 1.0:
+            self.uniform = not self.apart and all(pace == 1.0 for pace in self.paces)
 
 
 class _Pace:

@@ -393,6 +393,18 @@ def test_the_router_is_the_greedy_scheduler_over_all_batches(keys, instances, se
     assert expected == np.concatenate(parts).tolist()
 
 
+def test_costs_so_different_that_they_fit_no_float_together_are_divided_alike():
+    costs = known({1: 1e-12, 2: 1e9, 3: 3e9})
+    keys = [2, 3, 1, 1, 2, 3, 2] * 3
+    whole = LeastWork(costs=costs).router(3).route(len(keys), keys).tolist()
+    router = LeastWork(costs=costs).router(3)
+    assert whole == [int(router.route(1, [key])[0]) for key in keys]
+    work = np.bincount(whole, [{1: 0.0, 2: 1.0, 3: 3.0}[key] for key in keys])
+    assert work.max() <= 9.0 + 3.0  # of 27 in all, the dearest of 3
+    many = known({1: 1e-300, 2: 1e300})
+    assert {0, 1, 2} == set(LeastWork(costs=many).router(3).route(9, [2] * 9).tolist())
+
+
 def test_a_slow_instance_is_sent_less_and_equal_work_is_finished_together():
     costs = known({1: 1.0, 2: 4.0})
     router = LeastWork(costs=costs, paces=(1.0, 3.0)).router(2)

@@ -1,0 +1,238 @@
+"""Online shuffle scheduling: ours against full knowledge and the published method, and its speed.
+
+What is simulated does not depend on the machine; ``osg_report.py`` measures more of it, for
+docs/results/osg.md. The makespans are those of a real job on Spark whose rows sleep, so that two
+cores can be eight instances.
+"""
+
+import heapq
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from harness import Result, interleaved
+from osg_study import CORE, FULL, HARDER, OURS, OURS_SMALL, PUBLISHED, SEEDS, Setting, point
+from osg_tables import of_full, speed_up
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from grouping.least_work import LeastWork
+from grouping.longest_first import longest_first
+from optimizers.spark import balance, local_session
+from sketches.cost_sketch import CostSketch
+
+_PARTITIONS = 8
+_ROWS = 1_600
+_WIDTH, _DEPTH = 55, 4  # of the published matrices
+_PRIME = 10_000_019
+
+
+def run(scale: float) -> list[Result]:
+    """Measure speed-ups, messages, decisions a second, and makespans on Spark."""
+    return [*_study(scale), *_decisions(scale), *_makespans(scale)]
+
+
+def _study(scale: float) -> list[Result]:
+    seeds = max(2, round(SEEDS * min(1.0, scale)))
+    tuples = max(1_000, round(32_768 * min(1.0, scale)))
+
+    def at(setting: Setting) -> dict[str, dict[str, list[float]]]:
+        found: dict[str, dict[str, list[float]]] = point(
+            replace(setting, tuples=tuples), (*CORE, OURS_SMALL), seeds
+        )
+        return found
+
+    usual = at(Setting())
+    steep = [at(Setting(alpha=alpha)) for alpha in (1.5, 2.0, 3.0)]
+    others = [
+        Setting(alpha=0.5),
+        Setting(instances=2),
+        Setting(instances=10),
+        Setting(provision=0.95),
+        Setting(provision=1.2),
+        HARDER["costs have nothing to do with values"],
+        HARDER["all costs change in mid-stream"],
+    ]
+    everywhere = [usual, *steep, *map(at, others)]
+    return [
+        Result(
+            name="default point: round robin against ours", measured=speed_up(usual, OURS), unit="x"
+        ),
+        Result(
+            name="default point: round robin against published",
+            measured=speed_up(usual, PUBLISHED),
+            unit="x",
+        ),
+        Result(
+            name="default point: round robin against full knowledge",
+            measured=speed_up(usual, FULL),
+            unit="x",
+        ),
+        Result(
+            name="default point: ours, of full knowledge",
+            measured=of_full(usual, OURS),
+            unit="x",
+            goal=0.9,
+        ),
+        Result(
+            name="default point: ours with the memory of the published, of full knowledge",
+            measured=of_full(usual, OURS_SMALL),
+            unit="x",
+        ),
+        Result(
+            name="default point: messages for each tuple",
+            measured=100 * float(np.mean(usual[OURS]["messages"])),
+            unit="%",
+            goal=7.0,
+            better="lower",
+        ),
+        Result(
+            name="alpha 1.5, 2 and 3: ours, of full knowledge, the least",
+            measured=min(of_full(outcomes, OURS) for outcomes in steep),
+            unit="x",
+            goal=0.97,
+        ),
+        Result(
+            name="round robin against ours, the least of all settings tried",
+            measured=min(speed_up(outcomes, OURS) for outcomes in everywhere),
+            unit="x",
+            goal=0.98,
+        ),
+    ]
+
+
+# Decisions a second.
+
+
+def _decisions(scale: float) -> list[Result]:
+    rng = np.random.default_rng(5)
+    size = max(2_000, round(100_000 * min(1.0, scale)))
+    frequencies = np.arange(1, 4_097) ** -1.0
+    keys = rng.choice(4_096, size, p=frequencies / frequencies.sum())
+    values, seconds = np.arange(4_096), rng.uniform(0.001, 0.064, 4_096)
+    costs = CostSketch(_WIDTH, _DEPTH, exact=144)
+    costs.update(values, seconds)
+    cells = _Cells(values, seconds)
+    results = []
+    for instances in (5, 64, 1_000):
+        taken = interleaved(
+            {
+                "one by one": lambda k=instances: _one_by_one(cells, keys, k),
+                "router": lambda k=instances: LeastWork(costs=costs).router(k).route(size, keys),
+                "dispatcher": lambda k=instances: _dispatched(costs, keys, k),
+            },
+            repeats=5,
+        )
+        rate = {name: size / each for name, each in taken.items()}
+        results += [
+            Result(
+                name=f"decisions a second, {instances} instances: {name} against one by one",
+                measured=rate[name] / rate["one by one"],
+                unit="x",
+                goal=goal,
+            )
+            for name, goal in (("router", 5.0), ("dispatcher", None))
+        ]
+        results.append(
+            Result(
+                name=f"decisions of the router, {instances} instances",
+                measured=rate["router"] / 1e6,
+                unit="M/s",
+            )
+        )
+    return results
+
+
+class _Cells:
+    """A pair of Count-Min matrices as plain lists, looked at tuple by tuple."""
+
+    def __init__(self, keys: np.ndarray, seconds: np.ndarray) -> None:
+        rng = np.random.default_rng(11)
+        self.hashes = [tuple(rng.integers(1, _PRIME, 2).tolist()) for _ in range(_DEPTH)]
+        self.counts = [[0] * _WIDTH for _ in range(_DEPTH)]
+        self.costs = [[0.0] * _WIDTH for _ in range(_DEPTH)]
+        for key, cost in zip(keys.tolist(), seconds.tolist(), strict=True):
+            for row, (factor, offset) in enumerate(self.hashes):
+                cell = (factor * key + offset) % _PRIME % _WIDTH
+                self.counts[row][cell] += 1
+                self.costs[row][cell] += cost
+
+    def estimate(self, key: int) -> float:
+        """Return the ratio in the cell that the fewest tuples share."""
+        least, its_cost = float("inf"), 0.0
+        for row, (factor, offset) in enumerate(self.hashes):
+            cell = (factor * key + offset) % _PRIME % _WIDTH
+            count = self.counts[row][cell]
+            if count < least:
+                least, its_cost = count, self.costs[row][cell]
+        return its_cost / least
+
+
+def _one_by_one(cells: _Cells, keys: np.ndarray, instances: int) -> None:
+    """Look every tuple's cost up in the matrices, and take the least loaded of a heap."""
+    heap = [(0.0, place) for place in range(instances)]
+    estimate = cells.estimate
+    for key in keys.tolist():
+        load, place = heap[0]
+        heapq.heapreplace(heap, (load + estimate(key), place))
+
+
+def _dispatched(costs: CostSketch, keys: np.ndarray, instances: int) -> None:
+    dispatcher = LeastWork(costs=costs).dispatcher(instances)
+    for key in keys.tolist():
+        dispatcher.dispatch(key, 0.0)
+
+
+# Makespans on Spark.
+
+
+def _makespans(scale: float) -> list[Result]:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+    spark = local_session(_PARTITIONS, memory="2g")
+    rng = np.random.default_rng(9)
+    rows = max(200, round(_ROWS * min(1.0, scale)))
+    # Skewed as the popularity of authors is, and in the order of a file that was sorted.
+    seconds = np.sort(0.002 / rng.power(1.2, rows).clip(1e-3))
+    table = pa.table({"author": np.arange(rows) % 97, "seconds": seconds})
+    frame = spark.createDataFrame(table).coalesce(4).cache()
+    frame.count()
+    best = np.bincount(longest_first(seconds, _PARTITIONS), seconds).max()
+    taken = {
+        "repartition": _makespan(spark, lambda: frame.repartition(_PARTITIONS)),
+        "balance": _makespan(spark, lambda: balance(frame, _PARTITIONS, costs="seconds")),
+    }
+    return [
+        Result(
+            name="makespan on Spark: repartition against balance",
+            measured=taken["repartition"] / taken["balance"],
+            unit="x",
+            goal=1.5,
+        ),
+        Result(
+            name="makespan on Spark: balance against one who knows all costs",
+            measured=taken["balance"] / best,
+            unit="x",
+            goal=1.1,
+            better="lower",
+        ),
+    ]
+
+
+def _makespan(spark: SparkSession, spread: Callable[[], DataFrame]) -> float:
+    """Return how long the slowest task of the work takes, the median of several runs."""
+    found = []
+    for _ in range(3):
+        done = spread().mapInArrow(_asleep, "seconds double").toArrow()
+        found.append(max(done.column("seconds").to_pylist()))
+    return float(np.median(found))
+
+
+def _asleep(batches):
+    started = time.perf_counter()
+    for batch in batches:
+        for seconds in batch.column("seconds").to_pylist():
+            time.sleep(seconds)
+    yield pa.record_batch({"seconds": [time.perf_counter() - started]})
