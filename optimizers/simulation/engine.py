@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -106,7 +106,9 @@ class SimulationEngine:
         tuples = Tuples(topology, given, {} if work is None else work, self.seed)
         cluster = self.cluster or Cluster.uniform(max(o.parallelism for o in topology.operators))
         running = Running(topology, cluster, self.network, tuples)
-        decider = _Decider(topology, cluster, _optimizer(optimizer), tuples, self.seed)
+        asked = _optimizer(optimizer)
+        observer = Observer(tuples, running.seen, asked.observes, self.seed)
+        decider = _Decider(topology, cluster, asked, observer, float(tuples.times.min()))
         epochs: list[Epoch] = []
         start = float(tuples.times.min())
         for place, until in enumerate(self._ends(tuples)):
@@ -147,21 +149,26 @@ class _Decider:
         topology: the job as declared.
         cluster: the machines as declared.
         optimizer: who decides.
-        tuples: what comes in.
-        seed: of sketches.
+        observer: who sees what is asked for.
+        start: when the first tuple comes in.
     """
 
     def __init__(
-        self, topology: Topology, cluster: Cluster, optimizer: Optimizer, tuples: Tuples, seed: int
+        self,
+        topology: Topology,
+        cluster: Cluster,
+        optimizer: Optimizer,
+        observer: Observer,
+        start: float,
     ) -> None:
         self._topology = topology
         self._cluster = cluster
         self._optimizer = optimizer
-        self._observer = Observer(tuples, optimizer.observes, seed)
+        self._observer = observer
         self._history: dict[EdgeName, KeyPairs] = {}
         self.plan = Plan()
         self.epochs: list[EpochResult] = []
-        self._ask(Statistics(), float(tuples.times.min()))
+        self._ask(Statistics(), start)
 
     def ask(self, epoch: Epoch, now: float) -> None:
         """Ask at the end of an epoch."""
@@ -241,4 +248,13 @@ def _result(running: Running, epochs: list[Epoch], decided: tuple[EpochResult, .
         )
         for name in running.passages
     }
-    return Simulated(tuples.times, completed, operators, edges, decided)
+    told = tuple(
+        replace(
+            each,
+            keys_moved=sum(move.keys for move in epoch.moves.values()),
+            bytes_moved=sum(move.bytes for move in epoch.moves.values()),
+            pause=max((float(move.pauses.max()) for move in epoch.moves.values()), default=0.0),
+        )
+        for epoch, each in zip(epochs, decided, strict=True)
+    )
+    return Simulated(tuples.times, completed, operators, edges, told)

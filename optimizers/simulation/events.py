@@ -135,7 +135,13 @@ class Events:
             self._close(batch, _IN_TIME, self.now + cost)
             if cost:
                 return
-        if stand.queues[instance]:
+        if not stand.queues[instance]:
+            return
+        paused = float(stand.station.paused[instance])
+        if paused > self.now:
+            stand.busy[instance] = True
+            self._push(paused, _IS_DONE, (0.0, 0, stand.rank, instance), (stand, instance))
+        else:
             self._start(stand, instance, self.now)
 
     def _spend(self, stand: Stand, instance: int, start: float, end: float) -> None:

@@ -181,11 +181,10 @@ class Listener:
             talk = self._talks.get(edge)
             if talk is not None and closed < talk.since:
                 talk = None
-            seconds = taken * truth.rates[instance]
-            if place < self._waiting:
-                begun = float(self._every.seconds[place])
-                seconds = seconds if np.isnan(begun) else begun
-            self._execute(place, time, seconds, talk)
+            if place < self._waiting and not np.isnan(self._every.seconds[place]):
+                self._execute(place, time, float(self._every.seconds[place]), talk)
+            else:
+                self._execute(place, time, taken * truth.rates[instance], talk)
 
     def _execute(self, place: int, now: float, seconds: float, talk: Conversation | None) -> None:
         """Settle when a tuple is done that has arrived, and send what is reported of it."""

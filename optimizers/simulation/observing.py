@@ -12,9 +12,10 @@ from grouping.key_pairs import KeyPairs
 from optimizers.operators import Edge, EdgeName
 from optimizers.runtime.layout import Layout
 from optimizers.simulation.conversation import Conversation
+from optimizers.simulation.moving import KeysSeen, Move
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Numbers, Served
-from optimizers.simulation.tuples import Keyed, Tuples
+from optimizers.simulation.tuples import Keyed, Tuples, into
 from optimizers.statistics import (
     EdgeStatistics,
     GroupStatistics,
@@ -69,6 +70,7 @@ class Epoch:
         served: what each operator executed.
         sent: the tuples that each edge carried.
         flows: how many these were.
+        moves: what moved as it began.
     """
 
     number: int
@@ -77,6 +79,7 @@ class Epoch:
     served: dict[str, Served] = field(default_factory=dict)
     sent: dict[EdgeName, Numbers] = field(default_factory=dict)
     flows: dict[EdgeName, Flow] = field(default_factory=dict)
+    moves: dict[str, Move] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,13 @@ class Observer:
 
     Attributes:
         tuples: all tuples of the run.
+        seen: the keys that each keyed operator has met.
         observes: what is asked for.
         seed: of the sketches.
     """
 
     tuples: Tuples
+    seen: Mapping[str, KeysSeen]
     observes: frozenset[Probe]
     seed: int
 
@@ -135,7 +140,16 @@ class Observer:
             codes = self._codes(epoch, name)
             hottest = float(np.unique(codes, return_counts=True)[1].max() / len(codes))
         busy = float((served.ended - served.started).sum())
-        return OperatorStatistics(len(served), busy, 0.0, hottest)
+        return OperatorStatistics(len(served), busy, float(self._state(name, 1).sum()), hottest)
+
+    def _state(self, name: str, groups: int) -> Floats:
+        """Return how much state an operator has, by key group."""
+        each = self.tuples.work(name).state_bytes
+        state = np.zeros(groups)
+        if each and name in self.seen:
+            for keys in self.seen[name].columns():
+                state += each * np.bincount(code_parts(keys.codes, groups), minlength=groups)
+        return state
 
     def _codes(self, epoch: Epoch, name: str) -> Codes:
         """Return the code of the key of each tuple that an operator executed."""
@@ -234,16 +248,8 @@ class Observer:
         busy = np.bincount(groups, served.ended - served.started, minlength=number)
         into_it = sum(epoch.flows[edge.name].bytes for edge in job.inputs(name))
         share = tuples / max(tuples.sum(), 1)
-        time = max(seconds, 1e-9)
-        return GroupStatistics(busy / time, share, share * into_it / time, np.zeros(number))
-
-
-def into(job: Topology, name: str) -> list[Edge]:
-    """Return the edges into an operator in the order in which tuples of one time are taken.
-
-    Those of operators further up come first, for they come first where nothing takes time.
-    """
-    return sorted(job.inputs(name), key=lambda edge: job.order.index(edge.source))
+        time, state = max(seconds, 1e-9), self._state(name, number)
+        return GroupStatistics(busy / time, share, share * into_it / time, state)
 
 
 def _keyed(job: Topology) -> list[str]:

@@ -12,14 +12,15 @@ from optimizers.runtime.layout import Layout
 from optimizers.simulation.conversation import Conversation, Post
 from optimizers.simulation.happening import Happening
 from optimizers.simulation.listening import Listener
+from optimizers.simulation.moving import KeysSeen, Move, move_between
 from optimizers.simulation.network import Network
-from optimizers.simulation.observing import Epoch, Flow, into
+from optimizers.simulation.observing import Epoch, Flow
 from optimizers.simulation.passage import Passage, emitted
 from optimizers.simulation.station import Station
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Arrivals, Numbers, Served, Shipments
 from optimizers.simulation.truth import Witness
-from optimizers.simulation.tuples import Tuples
+from optimizers.simulation.tuples import Tuples, into
 from optimizers.topology import Topology
 
 
@@ -65,7 +66,19 @@ class Running:
         self.posts = {name: Post() for name in topology.order}
         self.witnesses = {name: Witness() for name in topology.order}
         self._admitted = dict.fromkeys(topology.sources, 0)
+        self.seen = {
+            operator.name: KeysSeen(
+                tuples,
+                [
+                    (edge, topology.key_columns(*edge.name))
+                    for edge in into(topology, operator.name)
+                ],
+            )
+            for operator in topology.operators
+            if operator.keyed and not operator.partial and topology.inputs(operator.name)
+        }
         self._happening: Happening | None = None
+        self._layout: Layout | None = None
         self._cluster = cluster
         self._nodes: dict[str, int] = {}
         network_cost = network.per_batch + tuples.sizes * network.per_byte
@@ -83,6 +96,7 @@ class Running:
             capacities = np.array([machines.node(home).capacity for home in homes])
             nodes = np.array([self._nodes[home] for home in homes])
             station.fit(nodes, 1.0 / (speeds * capacities))
+        moves = self._move(layout, now)
         for passage in self.passages.values():
             passage.under(layout)
             self._talk(passage, layout, now)
@@ -90,7 +104,7 @@ class Running:
             self._happening = self._follow(now)
         if self._happening is not None:
             self._happening.begin(plan, self.talks, now)
-        epoch = Epoch(number, now, layout)
+        epoch = Epoch(number, now, layout, moves=moves)
         epoch.flows = {name: Flow() for name in self.passages}
         return epoch
 
@@ -99,10 +113,35 @@ class Running:
         if self._happening is not None:
             admitted = {name: self._admit(name, epoch, until) for name in self._admitted}
             self._happening.advance(epoch, admitted, until)
-            return
-        for name in self.topology.order:
-            epoch.served[name] = self._execute(name, epoch, until)
-            self._send(name, epoch)
+        else:
+            for name in self.topology.order:
+                epoch.served[name] = self._execute(name, epoch, until)
+                self._send(name, epoch)
+        for name, seen in self.seen.items():
+            seen.add(epoch.served[name])
+
+    def _move(self, layout: Layout, now: float) -> dict[str, Move]:
+        """Let keys move that are somewhere else from now on, and instances wait for their state."""
+        before, self._layout = self._layout, layout
+        moves: dict[str, Move] = {}
+        for name, seen in self.seen.items():
+            if before is None or _same_place(name, before, layout):
+                continue
+            state_bytes = self.tuples.work(name).state_bytes
+            move = move_between(
+                seen.columns(),
+                name,
+                before,
+                layout,
+                numbers=self._nodes,
+                state_bytes=state_bytes,
+                network=self.network,
+            )
+            paused = self.stations[name].paused
+            waits = np.flatnonzero(move.pauses)
+            paused[waits] = np.maximum(paused[waits], now + move.pauses[waits])
+            moves[name] = move
+        return moves
 
     def _depends(self, plan: Plan, layout: Layout) -> bool:
         """Return whether operators depend on those behind them, so that events must be followed."""
@@ -239,3 +278,10 @@ class Running:
         flow.bytes += float(self.tuples.sizes[rows].sum())
         flow.local += int((nodes[0] == nodes[1]).sum())
         epoch.sent[passage.edge.name] = rows
+
+
+def _same_place(name: str, before: Layout, after: Layout) -> bool:
+    """Return whether all keys of an operator stay where they are."""
+    homes = [layout.homes[name] for layout in (before, after)]
+    owners = [layout.owners(name) for layout in (before, after)]
+    return homes[0] == homes[1] and owners[0] == owners[1]

@@ -112,12 +112,18 @@ class EpochResult:
         plan: the plan in force.
         decided: what the optimizer said before it; notes say why.
         refused: why that could not be carried out; empty if it was.
+        keys_moved: how many keys, of those that had come by then, got another instance or node.
+        bytes_moved: how much state travelled between nodes for them.
+        pause: for how many seconds the instance waited that waited longest for state.
     """
 
     start: float
     plan: Plan
     decided: Plan
     refused: str = ""
+    keys_moved: int = 0
+    bytes_moved: float = 0.0
+    pause: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

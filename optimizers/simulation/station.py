@@ -22,6 +22,7 @@ class Station:
         nodes: the number of the node that each instance is on. Instances that a plan has taken
             away stay to the end, for tuples may be on their way to them.
         free: when each instance is free to begin with what waits.
+        paused: until when each waits for state before it begins with anything.
         shipping: how many seconds each has spent on sending.
         queue: what waits and what arrives later, in the order in which it is served.
     """
@@ -32,6 +33,7 @@ class Station:
         self.rates: Floats = np.empty(0)
         self.nodes: Numbers = np.empty(0, dtype=np.int64)
         self.free: Floats = np.empty(0)
+        self.paused: Floats = np.empty(0)
         self.shipping: Floats = np.empty(0)
         self.queue = Arrivals.none()
 
@@ -39,6 +41,7 @@ class Station:
         """Put the instances on nodes, new ones among them; what has begun is not affected."""
         more = max(0, len(nodes) - len(self.free))
         self.free = np.concatenate([self.free, np.zeros(more)])
+        self.paused = np.concatenate([self.paused, np.zeros(more)])
         self.shipping = np.concatenate([self.shipping, np.zeros(more)])
         self.nodes = np.concatenate([nodes, self.nodes[len(nodes) :]])
         self.rates = np.concatenate([rates, self.rates[len(rates) :]])
@@ -47,6 +50,12 @@ class Station:
         """Return how long each tuple takes where it is."""
         seconds: Floats = self.seconds[queue.rows] * self.rates[queue.instances]
         return np.where(np.isnan(queue.seconds), seconds, queue.seconds)
+
+    def ready(self, queue: Arrivals) -> Floats:
+        """Return from when on each tuple may be begun with: it is there, and so is its state."""
+        waits = np.isnan(queue.seconds)
+        later = np.maximum(queue.times, self.paused[queue.instances])
+        return np.where(waits, later, queue.times)
 
     def serve(self, extra: Floats | None, until: float) -> Served:
         """Execute what has arrived, as far as it ends before a time; the rest keeps waiting.
@@ -61,7 +70,9 @@ class Station:
         """
         queue = self.queue
         more = np.zeros(len(queue)) if extra is None else extra[queue.rows]
-        started, ended = _lindley(self.free, queue, self.durations(queue), more)
+        started, ended = _lindley(
+            self.free, queue.instances, self.ready(queue), self.durations(queue), more
+        )
         done = ended < until
         served = Served(queue.rows, queue.instances, queue.edges, queue.times, started, ended)
         if done.all():
@@ -85,7 +96,7 @@ class Station:
 
 
 def _lindley(
-    free: Floats, queue: Arrivals, seconds: Floats, extra: Floats
+    free: Floats, instances: Numbers, times: Floats, seconds: Floats, extra: Floats
 ) -> tuple[Floats, Floats]:
     """Return when work on each tuple begins and ends, in the order of the queue."""
     at: list[float] = free.tolist()
@@ -93,8 +104,8 @@ def _lindley(
     ended: list[float] = []
     begin, end = started.append, ended.append
     rows = zip(
-        queue.instances.tolist(),
-        queue.times.tolist(),
+        instances.tolist(),
+        times.tolist(),
         seconds.tolist(),
         extra.tolist(),
         strict=True,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
 from optimizers.errors import InvalidKeyError, InvalidValueError, TopologyError, UnknownNameError
+from optimizers.operators import Edge
 from optimizers.simulation.stream import Floats, Stream
 from optimizers.simulation.work import Work
 from optimizers.topology import Topology
@@ -179,6 +180,14 @@ class Tuples:
             where = f"operator {name!r}"
             emitted[self._spans[source]] = work.emitted_of(self._streams[source], where)
         return emitted
+
+
+def into(job: Topology, name: str) -> list[Edge]:
+    """Return the edges into an operator in the order in which tuples of one time are taken.
+
+    Those of operators further up come first, for they come first where nothing takes time.
+    """
+    return sorted(job.inputs(name), key=lambda edge: job.order.index(edge.source))
 
 
 def _key_column(columns: Sequence[Any]) -> KeyColumn:

@@ -18,7 +18,7 @@ class Work:
     """How long the instances of an operator work on a tuple, and what comes of it.
 
     >>> Work(lambda columns: columns["length"] * 1e-6, speeds=[1.0, 0.5])
-    Work(seconds=<function ...>, ..., speeds=(1.0, 0.5), noise=0.0)
+    Work(seconds=<function ...>, ..., speeds=(1.0, 0.5), ...)
 
     Attributes:
         seconds: how long a tuple takes: a number, or a function from the columns of a stream to
@@ -31,6 +31,7 @@ class Work:
             time. None where all are at 1.
         noise: by how much times vary by chance: the sigma of a log-normal factor whose mean is 1.
             What comes of one tuple of a source varies together, and alike under every plan.
+        state_bytes: how much state a keyed operator has for each key that it has met.
     """
 
     seconds: float | Callable[[Columns], Any] = 0.0
@@ -39,6 +40,7 @@ class Work:
     emits: int | Callable[[Columns], Any] = 1
     speeds: tuple[float, ...] | None = None
     noise: float = 0.0
+    state_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         if not callable(self.seconds):
@@ -58,7 +60,8 @@ class Work:
                 for place, speed in enumerate(listed("speeds", self.speeds))
             )
             object.__setattr__(self, "speeds", speeds)
-        object.__setattr__(self, "noise", amount("noise", self.noise))
+        for name in ("noise", "state_bytes"):
+            object.__setattr__(self, name, amount(name, getattr(self, name)))
 
     def seconds_of(self, stream: Stream, where: str) -> Floats:
         """Return how long each tuple of a stream takes at speed 1."""

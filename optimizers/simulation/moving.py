@@ -1,0 +1,111 @@
+"""Moving: the keys that change their place with a plan, and how long their state takes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.operators import Edge
+from optimizers.runtime.layout import Layout
+from optimizers.simulation.network import Network
+from optimizers.simulation.stream import Floats
+from optimizers.simulation.table import Numbers, Served
+from optimizers.simulation.tuples import Tuples
+from sketches.keys import Codes, KeyColumn
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """What moves of one operator.
+
+    Attributes:
+        keys: how many of the keys seen so far get another instance or node.
+        bytes: how much state travels between nodes for them.
+        pauses: for how many seconds each instance waits for state.
+    """
+
+    keys: int
+    bytes: float
+    pauses: Floats
+
+
+class KeysSeen:
+    """The keys that a keyed operator has met so far.
+
+    Args:
+        tuples: all tuples of the run.
+        edges: the edges into it, with the columns of the keys on each.
+    """
+
+    def __init__(self, tuples: Tuples, edges: Sequence[tuple[Edge, tuple[str, ...]]]) -> None:
+        self._tuples = tuples
+        self._edges = edges
+        self._new: list[Served] = []
+        self._codes: Codes = np.empty(0, dtype=np.uint64)
+        self._columns: list[KeyColumn] = []
+
+    def add(self, served: Served) -> None:
+        """Take in what the operator has executed."""
+        self._new.append(served)
+
+    def columns(self) -> list[KeyColumn]:
+        """Return the keys, each once."""
+        for served in self._new:
+            for number, (edge, columns) in enumerate(self._edges):
+                rows = served.rows[served.edges == number]
+                keys = self._tuples.keys(edge.source, columns)
+                codes, firsts = np.unique(keys.codes(rows), return_index=True)
+                new = ~np.isin(codes, self._codes)
+                self._columns.append(keys.take(rows[firsts[new]]))
+                self._codes = np.union1d(self._codes, codes)
+        self._new = []
+        return self._columns
+
+
+def move_between(  # noqa: PLR0913
+    keys: list[KeyColumn],
+    name: str,
+    old: Layout,
+    new: Layout,
+    *,
+    numbers: Mapping[str, int],
+    state_bytes: float,
+    network: Network,
+) -> Move:
+    """Return what moves of an operator as one layout follows another.
+
+    All state that goes from one node to another goes over their connection at once, and each
+    instance waits for all that it gets.
+
+    Args:
+        keys: the keys seen so far.
+        name: of the operator.
+        old: how it was laid out.
+        new: how it is to be.
+        numbers: the number of each node.
+        state_bytes: how much state each key has.
+        network: what travelling takes.
+    """
+    homes = [
+        np.array([numbers[home] for home in layout.homes[name].nodes]) for layout in (old, new)
+    ]
+    owners = [
+        np.concatenate([np.empty(0, np.int64), *(layout.owners(name).assign(k) for k in keys)])
+        for layout in (old, new)
+    ]
+    before, after = (owner.astype(np.int64) for owner in owners)
+    starts, ends = homes[0][before], homes[1][after]
+    travels = starts != ends
+    moved = (before != after) | travels
+    pauses = np.zeros(len(homes[1]))
+    if state_bytes:
+        seconds = _seconds(starts[travels], ends[travels], state_bytes, network)
+        np.maximum.at(pauses, after[travels], seconds)
+    return Move(int(moved.sum()), float(travels.sum()) * state_bytes, pauses)
+
+
+def _seconds(starts: Numbers, ends: Numbers, state_bytes: float, network: Network) -> Floats:
+    """Return for each key that travels how long it takes until all from its node are there."""
+    _, which, counts = np.unique((starts << 32) + ends, return_inverse=True, return_counts=True)
+    seconds: Floats = network.latency + counts[which] * state_bytes / network.bandwidth
+    return seconds
