@@ -14,21 +14,26 @@ A batch is done once its commit is there, and all that a commit refers to is wri
 Files of lost attempts lie around until they are cleaned up, and are never looked at.
 """
 
-import re
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import pyarrow as pa
 
-from optimizers.errors import CheckpointError, CorruptDataError
+from optimizers.errors import CheckpointError
 from optimizers.plan import Plan
 from optimizers.runtime.cleaning import cut_off, garbage
 from optimizers.runtime.files import Location
-from optimizers.runtime.inspection import Description, described, operator_state
-from optimizers.runtime.records import Commit, Identity, sealed, unsealed
+from optimizers.runtime.inspection import Description, check_files, described, operator_state
+from optimizers.runtime.log import (
+    COMMITS,
+    PLANS,
+    Log,
+    SavedPlan,
+    commit_name,
+    plan_name,
+    read_record,
+)
+from optimizers.runtime.records import Commit, Identity, sealed
 from optimizers.runtime.state_file import FOLDER as STATE
 from optimizers.runtime.state_file import (
     LARGEST_BATCH,
@@ -41,29 +46,11 @@ from optimizers.runtime.state_file import (
 from optimizers.topology import Topology
 from sketches.checks import whole
 
-T = TypeVar("T")
+__all__ = ["MARK", "Checkpoint", "SavedPlan"]
 
 MARK = "penstock.json"
-PLANS = "plans"
-COMMITS = "commits"
 OUTPUT = "output"
 SPARK = "spark"
-
-_COMMIT = re.compile(rf"{COMMITS}/(\d{{10}})(?:-(\d+))?\.json")
-_PLAN = re.compile(rf"{PLANS}/(\d{{10}})\.json")
-
-
-@dataclass(frozen=True, slots=True)
-class SavedPlan:
-    """A plan as it was saved.
-
-    Attributes:
-        batch: the batch with which it came into force.
-        plan: the plan, whole.
-    """
-
-    batch: int
-    plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +105,10 @@ class Checkpoint:
         """
         if not location.exists(MARK):
             raise CheckpointError(f"there is no checkpoint at {location}: {MARK} is missing")
-        checkpoint = cls(location, _read(location, MARK, Identity.from_sealed))
+        checkpoint = cls(location, read_record(location, MARK, Identity.from_sealed))
         last = checkpoint.last_commit()
         if last is not None:
-            _check_files(location, last)
+            check_files(location, last)
         return checkpoint
 
     def last_commit(self) -> Commit | None:
@@ -133,12 +120,12 @@ class Checkpoint:
         Raises:
             CheckpointError: the newest commit is damaged.
         """
-        numbers = self._commits()
-        return self._commit(*max(numbers)) if numbers else None
+        numbers = self._log.commits()
+        return self._log.commit(*max(numbers)) if numbers else None
 
     def batches(self) -> tuple[int, ...]:
         """Return the batches whose commits are kept, oldest first."""
-        return tuple(sorted({batch for batch, _ in self._commits()}))
+        return tuple(sorted({batch for batch, _ in self._log.commits()}))
 
     def commit_of(self, batch: int) -> Commit:
         """Return what a batch left behind.
@@ -146,13 +133,13 @@ class Checkpoint:
         Raises:
             CheckpointError: its commit is not kept any more, or damaged, or was never made.
         """
-        numbers = [number for number in self._commits() if number[0] == batch]
+        numbers = [number for number in self._log.commits() if number[0] == batch]
         if not numbers:
             kept = ", ".join(map(str, self.batches())) or "none"
             raise CheckpointError(
                 f"the checkpoint {self.location} keeps no commit of batch {batch}; kept: {kept}"
             )
-        return self._commit(*max(numbers))
+        return self._log.commit(*max(numbers))
 
     def commit(self, record: Commit) -> None:
         """Say that a batch is done, once all that it refers to is written.
@@ -161,7 +148,7 @@ class Checkpoint:
             CheckpointError: the batch is not the next one, the plan is not the one in force, or
                 somebody else has committed it: two drivers work on this checkpoint.
         """
-        last = max(self._commits(), default=None)
+        last = max(self._log.commits(), default=None)
         if last is not None and record.batch <= last[0]:
             raise CheckpointError(
                 f"batch {record.batch} is done already in {self.location}, where batch {last[0]} "
@@ -172,13 +159,13 @@ class Checkpoint:
                 f"batch {record.batch} cannot be committed after batch {last[0]}: what came "
                 f"between would be lost; go on with batch {last[0] + 1}"
             )
-        in_force = self._plan_number(record.batch)
+        in_force = self._log.plan_in_force(record.batch)
         if record.plan != in_force:
             raise CheckpointError(
                 f"batch {record.batch} was done under the plan of batch {record.plan}, but that "
                 f"of batch {in_force} is in force; save a plan before the work that it is for"
             )
-        self._write_commit(record)
+        self._log.write_commit(record)
 
     def plan_of(self, batch: int) -> SavedPlan | None:
         """Return the plan that is in force in a batch; None if none was saved so far.
@@ -186,16 +173,10 @@ class Checkpoint:
         Raises:
             CheckpointError: it is missing or damaged.
         """
-        number = self._plan_number(batch)
+        number = self._log.plan_in_force(batch)
         if number is None:
             return None
-        if number not in self._numbers_of_plans():
-            raise CheckpointError(
-                f"the plan of batch {number} is in force, but it is not in the checkpoint; "
-                "bring its file back from a copy, or begin with a new checkpoint"
-            )
-        plan = _read(self.location, _plan_name(number), _unsealed_plan)
-        return SavedPlan(number, plan)
+        return SavedPlan(number, self._log.plan(number))
 
     def save_plan(self, batch: int, plan: Plan) -> None:
         """Save the plan that comes into force with a batch, before any of its work is done.
@@ -215,13 +196,13 @@ class Checkpoint:
                     "batch"
                 )
             return
-        last = max(self._commits(), default=None)
+        last = max(self._log.commits(), default=None)
         if last is not None and number <= last[0]:
             raise CheckpointError(
                 f"batch {number} is done already, and batch {last[0]} as well; save the plan for "
                 f"batch {last[0] + 1}"
             )
-        self.location.write_new(_plan_name(number), sealed(plan.to_json()))
+        self._log.write_plan(number, plan)
 
     def clean(self, keep: int = 2) -> int:
         """Remove what no batch needs any more, and return how many files it was.
@@ -233,22 +214,22 @@ class Checkpoint:
             keep: how many batches stay readable.
         """
         whole("keep", keep, at_least=1)
-        numbers = self._commits()
+        numbers = self._log.commits()
         if not numbers:
             return 0
         newest = dict(sorted(numbers))
         kept = sorted(newest)[-keep:]
-        records = [self._commit(batch, newest[batch]) for batch in kept]
+        records = [self._log.commit(batch, newest[batch]) for batch in kept]
         needed = frozenset().union(*(record.files for record in records))
         plans = {record.plan for record in records}
         unwanted = [
-            _commit_name(*number)
+            commit_name(*number)
             for number in sorted(numbers)
             if number[0] not in kept or number[1] != newest[number[0]]
         ]
         unwanted += [
-            _plan_name(number)
-            for number in self._numbers_of_plans()
+            plan_name(number)
+            for number in self._log.plans()
             if number <= kept[-1] and number not in plans
         ]
         # Records go first: one that is left never refers to a file that is gone.
@@ -279,7 +260,7 @@ class Checkpoint:
             for operator, instances in last.state.items()
         }
         compacted = replace(last, state=state, revision=last.revision + 1)
-        self._write_commit(compacted)
+        self._log.write_commit(compacted)
         return compacted
 
     def describe(self) -> Description:
@@ -298,43 +279,15 @@ class Checkpoint:
             raise CheckpointError(f"no batch is done in {self.location}; there is no state yet")
         return operator_state(self.location, self.identity, commit, operator)
 
+    @property
+    def _log(self) -> Log:
+        return Log(self.location)
+
     def _in_one(self, files: tuple[StateFile, ...], attempt: Attempt) -> tuple[StateFile, ...]:
         if len(files) < 2:
             return files
         rows = read_states(self.location, files)
         return (write_state(self.location, attempt, rows, kind=Kind.BASE),)
-
-    def _write_commit(self, record: Commit) -> None:
-        name = _commit_name(record.batch, record.revision)
-        self.location.write_new(name, sealed(record.to_json()))
-
-    def _commits(self) -> list[tuple[int, int]]:
-        """Return batch and revision of each commit."""
-        found = map(_COMMIT.fullmatch, self.location.list(COMMITS))
-        return [(int(name[1]), int(name[2] or 0)) for name in found if name]
-
-    def _commit(self, batch: int, revision: int) -> Commit:
-        return _read(self.location, _commit_name(batch, revision), Commit.from_sealed)
-
-    def _numbers_of_plans(self) -> list[int]:
-        found = map(_PLAN.fullmatch, self.location.list(PLANS))
-        return sorted(int(name[1]) for name in found if name)
-
-    def _plan_number(self, batch: int) -> int | None:
-        """Return the batch with which the plan of a batch came into force.
-
-        Of a batch that is done its commit tells. A plan for it that is there nevertheless was
-        saved by another driver while the batch was being committed, and never came into force.
-        """
-        plans = [number for number in self._numbers_of_plans() if number <= batch]
-        commits = self._commits()
-        last = max((number for number, _ in commits), default=-1)
-        if plans and plans[-1] > last:
-            return plans[-1]
-        told_by = max((number for number in commits if number[0] == min(batch, last)), default=None)
-        if told_by is not None:
-            return self._commit(*told_by).plan
-        return plans[-1] if plans else None
 
 
 def _create(location: Location, identity: Identity) -> None:
@@ -349,47 +302,5 @@ def _create(location: Location, identity: Identity) -> None:
     location.write_new(MARK, sealed(identity.to_json()))
 
 
-def _check_files(location: Location, commit: Commit) -> None:
-    """Refuse a commit that refers to files of state that are missing or were cut."""
-    sizes = location.list(STATE)
-    for operator, instance, files in commit.instances():
-        for file in files:
-            if sizes.get(file.path) != file.bytes:
-                found = f"has {sizes[file.path]} bytes" if file.path in sizes else "is missing"
-                raise CheckpointError(
-                    f"{location.path_of(file.path)} {found}, where there should be {file.bytes} "
-                    f"bytes of state of instance {instance} of operator {operator!r} at batch "
-                    f"{commit.batch}; bring it back from a copy, or begin with a new checkpoint"
-                )
-
-
-def _read(location: Location, name: str, build: Callable[[bytes], T]) -> T:
-    with _telling(location, name):
-        return build(location.read_bytes(name))
-
-
-@contextmanager
-def _telling(location: Location, name: str) -> Iterator[None]:
-    try:
-        yield
-    except CorruptDataError as error:
-        raise CheckpointError(
-            f"{location.path_of(name)} cannot be used: {error}; bring it back from a copy, or "
-            "begin with a new checkpoint"
-        ) from error
-
-
-def _unsealed_plan(content: bytes) -> Plan:
-    return Plan.from_json(unsealed(content))
-
-
 def _decisions(plan: Plan) -> str:
     return replace(plan, notes=()).to_json()
-
-
-def _commit_name(batch: int, revision: int) -> str:
-    return f"{COMMITS}/{batch:010}" + (f"-{revision}.json" if revision else ".json")
-
-
-def _plan_name(batch: int) -> str:
-    return f"{PLANS}/{batch:010}.json"

@@ -5,22 +5,18 @@ after it, it takes the reports, commits the batch and asks the optimizer what sh
 """
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grouping.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
-from optimizers.errors import CheckpointError, InvalidKeyError, PlanError, UnknownNameError
-from optimizers.operators import EdgeName
+from optimizers.errors import CheckpointError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
 from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.epoch import Epoch
-from optimizers.runtime.history import REMEMBERED, History, Totals
-from optimizers.runtime.key_columns import check_kind
+from optimizers.runtime.council import Council
+from optimizers.runtime.history import REMEMBERED, Totals
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.owners import Handover, handover
 from optimizers.runtime.probes import TRIAL, name_of
@@ -28,15 +24,12 @@ from optimizers.runtime.records import Commit
 from optimizers.runtime.reports import TaskReport, check_delivery
 from optimizers.runtime.state_columns import Columns, columns_after
 from optimizers.runtime.state_file import StateFile
-from optimizers.runtime.state_table import KEY
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.ways import Trial
-from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
-from optimizers.statistics import EdgeStatistics, Probe, Statistics
+from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_work
+from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
-from sketches.checks import amount, whole
-from sketches.key_columns import Pairs
-from sketches.space_saving import SpaceSaving
+from sketches.checks import whole
 from sketches.values import FrozenMap
 
 _LOG = logging.getLogger(__name__)
@@ -94,17 +87,13 @@ class Coordinator:
         check_work(topology)
         self._topology = topology
         self._cluster = cluster
-        self._optimizer = optimizer
         self._checkpoint = checkpoint
-        self._every = whole("every", every, at_least=1)
-        self._drift = None if drift is None else amount("drift", drift, up_to=1.0)
-        self._best_local = 0.0  # the share of local tuples in the best batch of this epoch
+        self._council = Council(
+            topology, cluster, optimizer, every=every, drift=drift, remember=remember
+        )
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
-        self._history: dict[EdgeName, KeyPairs] = {}
         self._trials: dict[str, Trial] = defaultdict(Trial)
-        self._epochs = 0
-        self._happened = History(remember)
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
         self._plan, self._planned = Plan(), 0
@@ -116,11 +105,13 @@ class Coordinator:
         self._resumed = False  # whether it was looked for a plan that was saved before a crash
         self._layout = Layout.of(topology, cluster, self._plan)
         self._work = self._work_under(self._layout, {})
-        self._epoch = Epoch(self._layout, 0)
+        self._council.begin(self._layout)
         self._adoption = Adoption()
         self._adopts_only = False  # whether what comes next only gives unknown keys an owner
         begins = self._committed is None and checkpoint.plan_of(0) is None
-        self._decided = self._ask(Statistics(), -1) if begins else Plan()
+        self._decided = Plan()
+        if begins:
+            self._decided = self._council.ask(Statistics(), -1, self._plan, self._columns)
 
     @property
     def next_batch(self) -> int:
@@ -135,17 +126,17 @@ class Coordinator:
     @property
     def batches(self) -> list[BatchSummary]:
         """What happened in the last batches."""
-        return self._happened.batches
+        return self._council.happened.batches
 
     @property
     def decisions(self) -> list[Decision]:
         """What the optimizer said the last times that it was asked."""
-        return self._happened.decisions
+        return self._council.happened.decisions
 
     @property
     def totals(self) -> Totals:
         """Sums over all batches and decisions."""
-        return self._happened.totals
+        return self._council.happened.totals
 
     @property
     def plan(self) -> Plan:
@@ -204,13 +195,11 @@ class Coordinator:
         self._checkpoint.commit(record)
         self._committed, self._columns = record, columns
         summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
-        self._happened.add_batch(summary, tuples=record.tuples)
-        self._epoch.add(reports, seconds)
         for report in reports:
             for table in report.observed.get(name_of(TRIAL, report.operator), ()):
                 self._trials[report.operator].add(table)
-        if self._epoch.batches >= self._every or self._has_drifted(summary):
-            self._end_epoch(batch)
+        if self._council.hear(summary, reports, record.tuples):
+            self._decided = self._council.decide(batch, self._plan, self._state, self._columns)
         self._adopt(reports)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
@@ -250,9 +239,8 @@ class Coordinator:
         self._work = self._work_under(layout, handovers)
         if self._adopts_only:
             return  # the epoch goes on: instances and machines are as they were
-        self._best_local = 0.0
         self._adoption = Adoption()
-        self._epoch = Epoch(layout, self._epochs)
+        self._council.begin(layout)
 
     def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
         location, settings = self._checkpoint.location, self._settings
@@ -294,87 +282,3 @@ class Coordinator:
                     for number in range(operator.parallelism)
                 )
         return found
-
-    def _end_epoch(self, batch: int) -> None:
-        sizes = {
-            name: float(sum(file.bytes for files in instances for file in files))
-            for name, instances in self._state.items()
-        }
-        statistics = self._epoch.statistics(sizes, self._history)
-        self._decided = self._ask(statistics, batch)
-        self._remember(statistics)
-        self._epochs += 1
-        self._best_local = 0.0
-        self._epoch = Epoch(self._layout, self._epochs)
-
-    def _has_drifted(self, batch: BatchSummary) -> bool:
-        """Return whether much less stays local than in an earlier batch of the epoch."""
-        local = _locality(batch.edges, self._keyed_edges())
-        self._best_local = max(self._best_local, local)
-        return self._drift is not None and local < self._best_local - self._drift
-
-    def _ask(self, statistics: Statistics, batch: int) -> Plan:
-        """Ask the optimizer, keep what it said, and return it if it can be carried out."""
-        world = self._topology.under(self._plan), self._cluster.under(self._plan)
-        started = time.process_time()
-        plan = self._optimizer.plan(*world, statistics, self._plan)
-        seconds = time.process_time() - started
-        refused, changes = "", bool(plan)
-        try:
-            amended = self._plan.amended(plan)
-            amended.check(self._topology, self._cluster)
-            later = self._topology.under(amended)
-            check_change(world[0], later)
-            self._check_kinds(later)
-            changes = bool(plan) and self._completed(amended) != self._completed(self._plan)
-        except (PlanError, UnknownNameError) as error:
-            refused = str(error)
-        local = _locality(self._epoch.edges, self._keyed_edges())
-        applied = changes and not refused
-        decision = Decision(batch, plan, refused, local, seconds=seconds, applied=applied)
-        _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
-        self._happened.add_decision(decision)
-        return plan if applied else Plan()
-
-    def _check_kinds(self, topology: Topology) -> None:
-        """Refuse tables of keys that are of another kind than those that state is kept of."""
-        for name, columns in self._columns.items():
-            types = [kind for column, kind in columns if column.startswith(KEY)]
-            grouping = topology.grouping(*topology.inputs(name)[0].name)
-            try:
-                check_kind(grouping, topology.operator(name).parallelism, types)
-            except InvalidKeyError as error:
-                raise PlanError(
-                    f"routing[{name!r}]: operator {name!r} keeps state by keys of type "
-                    f"{', '.join(types)}, and {error}"
-                ) from error
-
-    def _completed(self, plan: Plan) -> Plan:
-        """Return a plan with all that it leaves as the job is declared, and without the reasons."""
-        return replace(completed(plan, self._topology), notes=())
-
-    def _keyed_edges(self) -> list[EdgeName]:
-        """Return the edges into keyed operators that do not come from a source."""
-        return [
-            edge.name
-            for edge in self._topology.edges
-            if self._topology.operator(edge.target).keyed and self._inputs(edge.source)
-        ]
-
-    def _remember(self, statistics: Statistics) -> None:
-        """Let the pairs of this epoch and of those before fade together."""
-        if not self._optimizer.memory:
-            return
-        for hop, pairs in statistics.pairs.items():
-            sketch = SpaceSaving(_REMEMBERED_PAIRS)
-            for known in (self._history.get(hop), pairs, statistics.held_out.get(hop)):
-                if known is not None and len(known):
-                    sketch.update(Pairs(known.left, known.right), known.counts)
-            self._history[hop] = KeyPairs.of(sketch).faded(self._optimizer.memory)
-
-
-def _locality(seen: Mapping[EdgeName, EdgeStatistics], edges: Sequence[EdgeName]) -> float:
-    """Return the share of the tuples on some edges that stayed on their node; 1 of none."""
-    chosen = [seen[name] for name in edges if name in seen]
-    tuples = sum(edge.tuples for edge in chosen)
-    return sum(edge.local for edge in chosen) / tuples if tuples else 1.0

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from optimizers.errors import StateError, UnknownNameError
+from optimizers.errors import CheckpointError, StateError, UnknownNameError
 from optimizers.runtime.files import Location
 from optimizers.runtime.records import Commit, Identity
-from optimizers.runtime.state_file import read_states
+from optimizers.runtime.state_file import FOLDER, read_states
 from optimizers.runtime.state_table import PLACE, VALUE, key_names, places_of
 
 
@@ -126,3 +126,17 @@ def _check_owners(operator: str, rows: pa.Table) -> None:
             f"{rows.column(PLACE)[row]}, which only one may own; go back to a copy of the "
             "checkpoint that was made before"
         )
+
+
+def check_files(location: Location, commit: Commit) -> None:
+    """Refuse a commit that refers to files of state that are missing or were cut."""
+    sizes = location.list(FOLDER)
+    for operator, instance, files in commit.instances():
+        for file in files:
+            if sizes.get(file.path) != file.bytes:
+                found = f"has {sizes[file.path]} bytes" if file.path in sizes else "is missing"
+                raise CheckpointError(
+                    f"{location.path_of(file.path)} {found}, where there should be {file.bytes} "
+                    f"bytes of state of instance {instance} of operator {operator!r} at batch "
+                    f"{commit.batch}; bring it back from a copy, or begin with a new checkpoint"
+                )

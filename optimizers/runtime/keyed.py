@@ -33,7 +33,8 @@ from optimizers.runtime.state_file import (
     should_rewrite,
     write_state,
 )
-from optimizers.runtime.state_table import key_names, places_of, replaced, without
+from optimizers.runtime.state_merging import replaced
+from optimizers.runtime.state_table import key_names, places_of, without
 from optimizers.runtime.work import Ticket, Work
 from sketches.keys import Codes
 

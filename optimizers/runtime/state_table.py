@@ -6,7 +6,6 @@ may have ``gone`` as well: true where a key has left. Nothing here changes a tab
 shared with the one before is.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ Rows = NDArray[np.int64]
 
 def places_of(rows: pa.Table) -> Codes:
     """Return the places of the keys, without copying them where they lie in one piece."""
-    places: Codes = _numbers(rows.column(PLACE))
+    places: Codes = numbers_of(rows.column(PLACE))
     return places
 
 
@@ -67,41 +66,6 @@ def check_rows(rows: pa.Table) -> None:
             f"place {places[first + 1]} comes after {places[first]} at row {first + 1}; "
             "sort the rows by place, each key once"
         )
-
-
-def latest(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the state that these tables add up to.
-
-    Args:
-        tables: a table of state and those of changes to it, the oldest first. For each key, the
-            newest row counts; where that is one of a key that is gone, there is none.
-
-    >>> import pyarrow as pa
-    >>> old = pa.table({"place": pa.array([1, 5], pa.uint64()), "value_count": [10, 50]})
-    >>> new = pa.table({"place": pa.array([2, 5], pa.uint64()), "value_count": [20, 51]})
-    >>> latest([old, new]).to_pydict()
-    {'place': [1, 2, 5], 'value_count': [10, 20, 51]}
-    """
-    if not tables:
-        raise StateError("no tables add up to no state; give at least one, be it empty")
-    plain = [_without_gone(table) for table in tables]
-    _check_columns(plain)
-    base, gone = _present(plain[0], tables[0]), _gone(tables[1:])
-    if len(plain) == 1:
-        return base
-    changes = pa.concat_tables(plain[1:])
-    if len(plain) > 2:
-        newest = _newest(plain[1:])
-        changes, gone = _taken(changes, newest), gone[newest]
-    return _merged(base, changes, gone)
-
-
-def replaced(state: pa.Table, rows: pa.Table) -> pa.Table:
-    """Return the state after these rows, ascending as well, took the place of those they replace.
-
-    Keys that were not there are added.
-    """
-    return latest([state, rows])
 
 
 def look_up(state: pa.Table, places: Codes) -> tuple[NDArray[np.bool_], Rows]:
@@ -174,7 +138,7 @@ def selected(
             raise InvalidValueError("groups without key_groups mean nothing; give their number")
         stretches = _stretches(state, groups, key_groups)
         wanted += [np.arange(start, stop) for start, stop in stretches]
-    return _taken(state, np.unique(np.concatenate(wanted)))
+    return taken(state, np.unique(np.concatenate(wanted)))
 
 
 def check_same_keys(state_rows: pa.Table, rows: pa.Table) -> None:
@@ -230,100 +194,14 @@ def _stretches(state: pa.Table, groups: Any, key_groups: int) -> list[tuple[int,
     return found
 
 
-def _newest(tables: Sequence[pa.Table]) -> Rows:
-    """Return the rows that count, of all tables one after the other, in the order of places."""
-    places = np.concatenate([places_of(table) for table in tables])
-    # The tables are sorted already, which a stable sort finds and merely merges.
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    newest = np.ones(len(order), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=newest[:-1])
-    chosen: Rows = order[newest]
-    return chosen
-
-
-def _merged(base: pa.Table, changes: pa.Table, gone: NDArray[np.bool_]) -> pa.Table:
-    """Return the base with one table of changes worked in; the base is not sorted again."""
-    if not changes.num_rows:
-        return base.combine_chunks()
-    found, rows = look_up(base, places_of(changes))
-    if found.all() and not gone.any():
-        return _with_values_of(base, changes, rows)
-    numbers = np.arange(base.num_rows, base.num_rows + changes.num_rows)
-    chosen = np.arange(base.num_rows)
-    chosen[rows[found]] = np.where(gone[found], -1, numbers[found])
-    new = ~found & ~gone
-    before = np.searchsorted(places_of(base), places_of(changes)[new])
-    chosen = np.insert(chosen, before, numbers[new])
-    everything = pa.concat_tables([base, changes])
-    return _taken(everything, chosen[chosen >= 0] if gone.any() else chosen)
-
-
-def _with_values_of(base: pa.Table, changes: pa.Table, rows: Rows) -> pa.Table:
-    """Return the base with other values at these rows; places and keys are not copied."""
-    columns = [
-        _with_cells(base.column(name), changes.column(name), rows)
-        if name.startswith(VALUE)
-        else base.column(name)
-        for name in base.column_names
-    ]
-    return pa.table(columns, schema=base.schema).combine_chunks()
-
-
-def _with_cells(column: pa.ChunkedArray, cells: pa.ChunkedArray, rows: Rows) -> Any:
-    """Return the column with other cells at these rows."""
-    kind = column.type
-    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    if plain and not column.null_count and not cells.null_count:
-        numbers = np.array(_numbers(column))
-        numbers[rows] = _numbers(cells)
-        return pa.array(numbers, kind)
-    chosen = np.arange(len(column))
-    chosen[rows] = np.arange(len(column), len(column) + len(cells))
-    return pa.chunked_array([*column.chunks, *cells.chunks], kind).take(pa.array(chosen))
-
-
-def _check_columns(tables: Sequence[pa.Table]) -> None:
-    schema = tables[0].schema
-    for table in tables[1:]:
-        if not table.schema.equals(schema):
-            raise StateError(
-                f"state of columns {_shown(schema)} does not add up with state of columns "
-                f"{_shown(table.schema)}; begin with a new checkpoint if the operator has changed"
-            )
-
-
-def _present(plain: pa.Table, table: pa.Table) -> pa.Table:
-    """Return the rows of a table without those of keys that are gone."""
-    gone = _gone([table])
-    return _taken(plain, np.flatnonzero(~gone)) if gone.any() else plain.combine_chunks()
-
-
-def _gone(tables: Sequence[pa.Table]) -> NDArray[np.bool_]:
-    """Return which rows, of all tables one after the other, say that a key is gone."""
-    marks = [
-        _numbers(table.column(GONE))
-        if GONE in table.column_names
-        else np.zeros(table.num_rows, dtype=np.bool_)
-        for table in tables
-    ]
-    return np.concatenate([np.empty(0, dtype=np.bool_), *marks])
-
-
-def _taken(rows: pa.Table, chosen: Rows) -> pa.Table:
+def taken(rows: pa.Table, chosen: Rows) -> pa.Table:
+    """Return these rows of a table, in this order, in one piece."""
     return rows.take(pa.array(chosen)).combine_chunks()
 
 
-def _without_gone(table: pa.Table) -> pa.Table:
-    return table.drop_columns([GONE]) if GONE in table.column_names else table
-
-
-def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+def numbers_of(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of numbers, without copying it where it lies in one piece."""
     pieces = [piece.to_numpy(zero_copy_only=False) for piece in column.chunks]
     if len(pieces) == 1:
         return pieces[0]  # type: ignore[no-any-return]
     return np.concatenate([np.empty(0, column.type.to_pandas_dtype()), *pieces])
-
-
-def _shown(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)

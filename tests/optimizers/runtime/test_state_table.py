@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 
 from grouping.hashing import key_places, place_parts
 from optimizers.errors import InvalidValueError, StateError
+from optimizers.runtime.state_merging import latest, replaced
 from optimizers.runtime.state_table import (
     check_rows,
     check_same_keys,
     first_place,
     key_names,
-    latest,
     look_up,
     of_groups,
     places_of,
-    replaced,
     selected,
     slice_of,
     without,

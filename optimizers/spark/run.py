@@ -1,0 +1,237 @@
+"""One job as it runs on Spark, batch by batch."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from optimizers.cluster import Cluster, Node
+from optimizers.errors import CheckpointError, DeliveryError
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.coordinator import Assignment, Coordinator
+from optimizers.runtime.files import Location
+from optimizers.runtime.history import Totals
+from optimizers.runtime.layout import Layout
+from optimizers.runtime.parcels import REPORT, from_batches
+from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.results import results_of
+from optimizers.runtime.summary import BatchSummary, Decision
+from optimizers.runtime.work import Work
+from optimizers.spark.failures import told_as_ours
+from optimizers.spark.leaving import left_in
+from optimizers.spark.pinning import Pins, executor_hosts
+from optimizers.spark.replay import admit
+from optimizers.spark.shipping import ship
+from optimizers.spark.sources import Sources, by_source
+from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask
+from optimizers.topology import Topology
+
+if TYPE_CHECKING:
+    from optimizers.spark.engine import SparkEngine
+
+_ATTEMPTS = 3
+
+_LOG = logging.getLogger(__name__)
+
+
+class Run:
+    """One job as it runs, and what has happened so far.
+
+    Args:
+        engine: how it is run.
+        session: by which session.
+        topology: the job.
+        optimizer: who decides.
+        each_batch: gets what leaves the job.
+    """
+
+    def __init__(
+        self,
+        engine: "SparkEngine",
+        session: SparkSession,
+        topology: Topology,
+        optimizer: Optimizer,
+        each_batch: Callable[[DataFrame, int], None] | None,
+    ) -> None:
+        self._session = session
+        self._topology = topology
+        self._each_batch = each_batch
+        self._checkpoint = Checkpoint.create_or_open(Location(engine.checkpoint), topology)
+        hosts = executor_hosts(session)
+        cluster = engine.cluster or _cluster_of(hosts, topology)
+        self._pins = _pins(session, hosts, cluster)
+        self._coordinator = Coordinator(
+            topology,
+            cluster,
+            optimizer,
+            self._checkpoint,
+            every=engine.every,
+            drift=engine.drift,
+            remember=engine.remember,
+            settings=engine.settings,
+        )
+        self._shared: tuple[Work, SharedWork] | None = None
+        ship(session.sparkContext)
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that has to be run next."""
+        return self._coordinator.next_batch
+
+    @property
+    def batches(self) -> list[BatchSummary]:
+        """What happened in each of the last batches since this run began."""
+        return self._coordinator.batches
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """What the optimizer said the last times it was asked since this run began."""
+        return self._coordinator.decisions
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all batches and decisions since this run began."""
+        return self._coordinator.totals
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._coordinator.plan
+
+    @property
+    def layout(self) -> Layout:
+        """The job as the plan in force lays it out."""
+        return self._coordinator.layout
+
+    def state(self, operator: str) -> pa.Table:
+        """Return the state of a keyed operator as the last batch left it: keys and results."""
+        return results_of(self._topology, operator, self._checkpoint.read(operator))
+
+    def execute(self, sources: Sources) -> None:
+        """Run the next batch.
+
+        Args:
+            sources: the rows of each source.
+
+        Raises:
+            DeliveryError: tuples were lost on their way, several times in a row.
+        """
+        frames = by_source(self._topology, sources)
+        assignment = self._assign()
+        self._execute(
+            assignment,
+            [
+                frame.mapInArrow(self._source_task(assignment, (source,)), COLUMNS)
+                for source, frame in frames.items()
+            ],
+        )
+        self.hand_out(assignment.ticket.batch)
+
+    def execute_stream(self, batch: DataFrame, number: int) -> None:
+        """Run a batch of a query: what `DataStreamWriter.foreachBatch` is given.
+
+        A batch that is committed already is not run again, but handed out again.
+        """
+        if number >= self.next_batch:
+            assignment = self._assign()
+            if number != assignment.ticket.batch:
+                raise CheckpointError(
+                    f"batch {number} arrived and {assignment.ticket.batch} is next: the stream "
+                    "and the state are not of one job; give it a new checkpoint"
+                )
+            task = self._source_task(assignment, self._topology.sources)
+            self._execute(assignment, [batch.mapInArrow(task, COLUMNS)])
+        self.hand_out(number)
+
+    def hand_out(self, number: int) -> None:
+        """Hand out what left the job in a batch, if it is the last that is done; perhaps again."""
+        commit = self._coordinator.committed
+        if self._each_batch is None or commit is None or commit.batch != number:
+            return
+        if commit.outputs:
+            rows = left_in(self._session, self._checkpoint.location, commit.outputs)
+            self._each_batch(rows, number)
+
+    def _assign(self) -> Assignment:
+        """Return what is to be done next, having told recorded sources what to let in from now."""
+        assignment = self._coordinator.assign()
+        if assignment.ticket.first:
+            for source in self._topology.sources:
+                if source in assignment.plan.batch:
+                    admit(self._checkpoint.location, source, assignment.plan.batch[source])
+        return assignment
+
+    def _source_task(self, assignment: Assignment, sources: tuple[str, ...]) -> SourceTask:
+        return SourceTask(self._share(assignment.work), assignment.ticket, sources)
+
+    def _execute(self, assignment: Assignment, parcels: Sequence[DataFrame]) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            started = time.perf_counter()
+            try:
+                reports = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
+                self._coordinator.commit(assignment, reports, time.perf_counter() - started)
+            except DeliveryError:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                break
+
+    def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[TaskReport]:
+        """Run all tasks of a batch as one Spark job, and return what they report."""
+        shared = self._share(assignment.work)
+        layout = assignment.work.layout
+        for stage, tasks in list(enumerate(layout.stages))[1:]:
+            arriving = parcels.repartition(len(tasks), "task")
+            if self._pins is not None:
+                arriving = self._pins.held(arriving, [layout.node_of(task) for task in tasks])
+            parcels = arriving.mapInArrow(StageTask(shared, assignment.ticket, stage), COLUMNS)
+        with told_as_ours():
+            arrived = from_batches(parcels.toArrow().to_batches())
+        return [TaskReport.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
+
+    def _share(self, work: Work) -> SharedWork:
+        """Return the work as executors get it, once for each plan."""
+        if self._shared is None or self._shared[0] is not work:
+            if self._shared is not None:
+                self._shared[1].pickled.unpersist()
+            pickled = self._session.sparkContext.broadcast(_pickled(work))
+            self._shared = work, SharedWork(secrets.token_hex(8), pickled)
+        return self._shared[1]
+
+
+def _cluster_of(hosts: Mapping[str, Sequence[str]], topology: Topology) -> Cluster:
+    """Return the hosts as a cluster, or one that is only thought of where there is but one."""
+    if len(hosts) > 1:
+        return Cluster(tuple(Node(host, float(len(names))) for host, names in hosts.items()))
+    return Cluster.uniform(max(operator.parallelism for operator in topology.operators))
+
+
+def _pins(
+    session: SparkSession, hosts: dict[str, tuple[str, ...]], cluster: Cluster
+) -> Pins | None:
+    """Return what holds instances on their nodes, where there is a choice of hosts."""
+    if len(hosts) < 2:
+        return None
+    if not any(node.name in hosts for node in cluster.nodes):
+        _LOG.warning(
+            "no node of %s is called as one of the hosts %s, so instances run anywhere; give the "
+            "nodes the names of hosts, or leave the cluster out",
+            [node.name for node in cluster.nodes],
+            list(hosts),
+        )
+        return None
+    return Pins(session, hosts)
+
+
+def _pickled(work: Work) -> bytes:
+    """Return the work as bytes; functions of scripts and notebooks go by value."""
+    data: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+    return data
