@@ -136,6 +136,7 @@ def test_sending_keeps_the_sender_from_its_next_tuple():
     # 0.25 of work, 1.5 of sending; then 0.25 and 2.
     assert [1.75, 4.0, 1.25] == run.latencies.tolist()
     assert [4.5] == run.operators["in"].shipping.tolist()
+    assert [5.25] == run.operators["in"].busy.tolist()
 
 
 def test_what_comes_of_a_tuple_is_done_when_the_last_of_it_is():

@@ -157,6 +157,17 @@ def test_who_stays_on_its_node_looks_around_anew_when_instances_move(batch, netw
     assert 1.0 == run.edges["in", "work"].locality
 
 
+@pytest.mark.parametrize(("batch", "network"), WAYS)
+def test_who_deals_out_in_turn_begins_anew_where_there_are_more_instances(batch, network):
+    run = SimulationEngine(network=network, every=3).run(
+        Topology.source("in").then("work", parallelism=2),
+        Stream.steady(rate=1.0, count=6),
+        Script((Plan(batch=batch), Plan(parallelism={"work": 3}))),
+    )
+
+    assert [0, 1, 0, 0, 1, 2] == run.operators["work"].instances.tolist()
+
+
 def test_messages_of_one_moment_arrive_in_the_order_of_their_instances():
     HEARD.clear()
     job = Topology([Operator("in"), Operator("work", parallelism=2)], [Edge("in", "work", First())])

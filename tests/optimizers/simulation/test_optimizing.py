@@ -241,6 +241,37 @@ def test_epochs_can_be_told_by_seconds():
     assert [0.0, 1.5, 3.0] == [epoch.start for epoch in run.epochs]
 
 
+def test_an_epoch_has_some_time_even_if_many_tuples_come_at_once():
+    run = SimulationEngine(every=1).run(
+        Topology.source("in"), Stream([0.0, 0.0, 1.0, 1.0, 1.0, 2.0]), Told()
+    )
+
+    assert [0.0, 1.0, 2.0] == [epoch.start for epoch in run.epochs]
+
+
+def test_keys_are_read_from_the_columns_of_the_edge_by_which_they_came():
+    told = Told()
+    job = Topology(
+        [Operator("left"), Operator("right"), Operator("both", "k", 2, key_groups=4)],
+        [Edge("left", "both", key="a"), Edge("right", "both", key="b")],
+    )
+    left, right = (
+        Stream.steady({"a": keys, "b": keys[::-1]}, rate=1.0)
+        for keys in (np.array([1, 1, 1, 2, 9]), np.array([3, 4, 1, 1, 9]))
+    )
+
+    SimulationEngine(every=8).run(job, {"left": left, "right": right}, told)
+
+    statistics = told.heard[1][1]
+    known = statistics.keys["both"]
+    expected = Counter([1, 1, 1, 2, 9, 1, 1, 4])  # of the right the column b, which is reversed
+    assert expected == dict(zip(known.keys.tolist(), known.counts.tolist(), strict=True))
+    assert 5 / 8 == statistics.operators["both"].hottest_key
+    seen = Counter(hash_parts([*expected.elements()], 4).tolist())
+    loads = statistics.groups["both"].memory * 8
+    assert [seen[group] for group in range(4)] == loads.tolist()
+
+
 def test_locality_keeps_more_tuples_on_their_node():
     job = (
         Topology.source("in")
