@@ -148,6 +148,8 @@ class Experiment:
         seconds = time.perf_counter() - started
         crossed = sum(map(self._net.received, WORKERS)) - before
         layout = run.layout
+        # What tasks have measured comes to Spark's books a moment later than their results.
+        self._session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001
         stages = group_metrics(self._session, group)
         stages = stages[-len(layout.stages) :]  # a new plan makes anchors first
         edge = run.batches[-1].edges[A_TO_B]
