@@ -44,6 +44,13 @@ class SimulationEngine:
     Tuples that come in are dealt out to the instances of their source in turn. The same question
     has the same answer, to the last bit.
 
+    A decision applies to all that is sent from then on, on every edge. What was sent before is
+    executed where it was sent, and what has begun takes as long as it would have. Where keys have
+    state (see `Work.state_bytes`), that of keys that change their place travels between nodes at
+    once, and whoever gets some begins with nothing else until it is all there. What is not
+    simulated: that receivers are full, that instances share a processor, failures, and time that
+    decisions take.
+
     >>> from optimizers import Topology
     >>> job = Topology.source("words").then("count", key="word", parallelism=2)
     >>> stream = Stream.steady({"word": [1, 2, 3, 4] * 250}, rate=1000.0)

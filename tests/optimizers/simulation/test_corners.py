@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from grouping.dispatcher import Dispatcher, Reporter
-from grouping.groupings import Grouping, LocalOrShuffle, RoutingTable, Shuffle
+from grouping.groupings import Grouping, LocalOrShuffle, RoutingTable
 from optimizers import (
     Cluster,
     Deployment,
@@ -81,14 +81,13 @@ HEARD = []
 WAYS = [({}, Network(linger=0.0)), ({"in": 2}, Network(linger=0.0))]
 
 
+@pytest.mark.parametrize("then", [{}, {"in": 2}])
 @pytest.mark.parametrize(("batch", "network"), WAYS)
-@pytest.mark.parametrize("grouping", [Shuffle(), First()])
-def test_work_that_has_begun_takes_as_long_as_it_would_have_on_a_new_node(batch, network, grouping):
+def test_work_that_has_begun_takes_as_long_as_it_would_have_on_a_new_node(batch, network, then):
     cluster = Cluster((Node("slow", 0.5), Node("fast", 2.0)))
-    job = Topology([Operator("in"), Operator("work")], [Edge("in", "work", grouping)])
-    job = Topology(job.operators, [Edge("in", "work", Shuffle())]) if grouping == First() else job
+    job = Topology.source("in").then("work")
     start = Plan(placement={"work": Deployment(("slow",))}, batch=batch)
-    moved = Plan(placement={"work": Deployment(("fast",))})
+    moved = Plan(placement={"work": Deployment(("fast",))}, batch=then)
 
     run = SimulationEngine(cluster=cluster, network=network, every=2).run(
         job, Stream([0.0, 0.0, 1.0]), Script((start, moved)), work={"work": Work(1.0)}
@@ -125,6 +124,20 @@ def test_of_batches_that_leave_at_once_the_one_that_was_settled_first_takes_the_
 
     # Both leave at 3: two bytes until 5, then one until 6.
     assert [6.0, 5.0] == run.completed.tolist()
+
+
+def test_of_what_arrives_and_was_settled_at_one_time_the_first_sender_is_served_first():
+    network = Network(per_byte=1.0, latency=0.5)
+    job = Topology([Operator("in", parallelism=2), Operator("work")], [Edge("in", "work")])
+    homes = {"in": Deployment(("node-0", "node-1")), "work": Deployment(("node-0",))}
+    engine = SimulationEngine(network=network, cluster=Cluster.uniform(2))
+
+    run = engine.run(
+        job, Stream([0.0, 0.0], bytes=[1.5, 1.0]), Plan(placement=homes), work={"work": Work(1.0)}
+    )
+
+    # The second left earlier, but had further to go: both arrive at 1.5.
+    assert [2.5, 3.5] == run.completed.tolist()
 
 
 def test_what_leaves_after_an_epoch_does_not_take_the_link_before_what_leaves_earlier():
@@ -241,7 +254,7 @@ def test_senders_that_are_taken_away_send_and_are_heard_of_by_those_who_stay(net
     assert 2 == len([now for _, _, now in HEARD if now >= 1.0])
 
 
-def swapped(state_bytes, network, batch=None, told=(), probes=frozenset()):
+def swapped(state_bytes, network, batch=None, *, told=(), probes=frozenset(), taken=0.125):
     """Run four keys on two nodes, which change places after four tuples."""
     job = Topology.source("in").then("work", key="k", parallelism=2, key_groups=2)
     keys = np.arange(4)
@@ -253,7 +266,7 @@ def swapped(state_bytes, network, batch=None, told=(), probes=frozenset()):
         job,
         Stream(np.arange(8.0), {"k": np.tile(keys, 2)}),
         Script((start, then), probes, told),
-        work={"work": Work(0.125, state_bytes=state_bytes)},
+        work={"work": Work(taken, state_bytes=state_bytes)},
     )
 
 
@@ -269,6 +282,51 @@ def test_who_gets_keys_from_another_node_waits_for_their_state(batch):
     result = run.operators["work"]
     began = dict(zip(result.rows.tolist(), result.started.tolist(), strict=True))
     assert [6.25, 6.375, 6.0, 7.0] == [began[row] for row in (4, 5, 6, 7)]
+
+
+@pytest.mark.parametrize("batch", [{}, {"in": 2}])
+def test_work_that_has_begun_does_not_wait_for_state(batch):
+    network = Network(latency=0.25, bandwidth=100.0, linger=0.0)
+
+    result = swapped(100.0, network, batch, taken=2.0).operators["work"]
+
+    # By 4, only key 0 was executed; instance 1 gets it at 5.25, and is at row 3 meanwhile.
+    began = dict(zip(result.rows.tolist(), result.started.tolist(), strict=True))
+    assert [0.0, 2.0, 4.0, 3.25] == [began[row] for row in range(4)]
+
+
+def test_state_travels_with_an_instance_that_keeps_its_keys():
+    job = Topology.source("in").then("work", key="k", parallelism=2, key_groups=2)
+    plans = [
+        Plan(placement={"work": Deployment(list(nodes), (0, 1))}) for nodes in ("ab", "ba", "ba")
+    ]
+    cluster = Cluster((Node("a"), Node("b")))
+
+    run = SimulationEngine(cluster=cluster, network=Network(bandwidth=100.0), every=8).run(
+        job,
+        Stream(np.arange(24.0), {"k": np.tile(np.arange(8), 3)}),
+        Script(tuple(plans)),
+        work={"work": Work(0.125, state_bytes=50.0)},
+    )
+
+    assert [0, 8, 0] == [epoch.keys_moved for epoch in run.epochs]
+    assert [0.0, 400.0, 0.0] == [epoch.bytes_moved for epoch in run.epochs]
+
+
+def test_keys_that_come_again_have_one_state():
+    told = []
+    job = Topology.source("in").then("work", key="k")
+
+    SimulationEngine(every=3).run(
+        job,
+        Stream(np.arange(10.0), {"k": [1, 2, 3, 1, 2, 4, 4, 4, 4, 4]}),
+        Script((), frozenset(), (told,)),
+        work={"work": Work(0.125, state_bytes=10.0)},
+    )
+
+    assert [30.0, 40.0, 40.0] == [
+        statistics.operators["work"].state_bytes for statistics in told[1:]
+    ]
 
 
 def test_keys_without_state_move_at_no_cost_and_none_move_in_vain():
