@@ -8,6 +8,7 @@ import numpy as np
 
 from grouping.dispatcher import Message
 from grouping.routers import Router
+from optimizers.runtime.owners import KeyOwners
 from optimizers.simulation.conversation import Conversation
 from optimizers.simulation.observing import Flow
 from optimizers.simulation.passage import Passage
@@ -68,6 +69,7 @@ class Way:
         self.sent: list[int] = []
         self.flow = Flow()
         self.sizes: list[float] = passage.tuples.sizes.tolist()
+        self._ownership: KeyOwners | None = None
         self._owners: list[int] | None = None
         self._ahead: dict[int, tuple[Router, deque[int]]] = {}
         self._made_for: Any = None
@@ -79,10 +81,12 @@ class Way:
         changed = self._made_for not in (None, made_for)
         self._made_for = made_for
         self.limit, self.talk = limit, talk
-        if talk is not None:
+        if talk is not None and not self.codes:
             self.codes = passage.codes().tolist()
-        owners = passage.owners()
-        self._owners = None if owners is None else owners.tolist()
+        if passage.ownership != self._ownership:
+            self._ownership = passage.ownership
+            owners = passage.owners()
+            self._owners = None if owners is None else owners.tolist()
         return changed
 
     def choose(self, sender: int, row: int) -> int:

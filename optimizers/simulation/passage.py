@@ -31,7 +31,11 @@ class Passage:
 
     Attributes:
         departing: tuples that will leave their sender later.
-        sent: tuples that were sent in this epoch.
+        links: when the connection of two nodes is free again.
+        grouping: how tuples are spread.
+        instances: how many instances they are spread over.
+        columns: the columns of their keys; none where the edge has no key.
+        ownership: who owns which key; None where keys have no owner.
     """
 
     def __init__(
@@ -43,12 +47,11 @@ class Passage:
         self.source = source
         self.target = target
         self.departing = Shipments.none()
-        self.sent: list[Shipments] = []
         self.links: dict[int, float] = {}
         self.grouping: Grouping | None = None
         self.instances = 0
         self.columns: tuple[str, ...] = ()
-        self._owners: KeyOwners | None = None
+        self.ownership: KeyOwners | None = None
         self._routers: dict[int, tuple[tuple[int, ...], Router]] = {}
         self._in_force: dict[int, Router] = {}
         self._layout: Layout | None = None
@@ -59,17 +62,25 @@ class Passage:
         instances = layout.topology.operator(self.edge.target).parallelism
         if (grouping, instances) != (self.grouping, self.instances):
             self._routers = {}
+        if not self._same_surroundings(layout):
+            self._in_force = {}
         self.grouping, self.instances = grouping, instances
         self.columns = layout.topology.key_columns(*self.edge.name)
-        self._owners = layout.owners_on(self.edge)
+        self.ownership = layout.owners_on(self.edge)
         self._layout = layout
-        self._in_force = {}
+
+    def _same_surroundings(self, layout: Layout) -> bool:
+        """Return whether all senders see what they have seen."""
+        before = self._layout
+        if before is None or not self._routers:
+            return False
+        return all(before.homes[end] == layout.homes[end] for end in self.edge.name)
 
     def route(self, rows: Numbers, senders: Numbers) -> Numbers:
         """Return the instance that each tuple is sent to; those of one sender stand together."""
-        if self._owners is not None:
+        if self.ownership is not None:
             keys = self.tuples.keys(self.edge.source, self.columns)
-            return self._owners.assign(keys.batch(rows)).astype(np.int64)
+            return self.ownership.assign(keys.batch(rows)).astype(np.int64)
         instances = np.empty(len(rows), dtype=np.int64)
         cuts = np.flatnonzero(np.diff(senders)) + 1
         for start, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(rows)], strict=True):
@@ -92,7 +103,7 @@ class Passage:
 
     def owners(self) -> Numbers | None:
         """Return the instance that owns each tuple of the run; None where keys have no owner."""
-        if self._owners is None:
+        if self.ownership is None:
             return None
         rows = self.tuples.reaching(self.edge.source)
         found = np.full(len(self.tuples), -1)

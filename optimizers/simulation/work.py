@@ -12,6 +12,8 @@ from optimizers.simulation.stream import Columns, Floats, Stream
 from sketches.checks import amount, number, weights, whole
 from sketches.values import listed, numeric
 
+_MOST_NOISE = 10.0  # more would make times that no double can hold
+
 
 @dataclass(frozen=True)
 class Work:
@@ -60,8 +62,8 @@ class Work:
                 for place, speed in enumerate(listed("speeds", self.speeds))
             )
             object.__setattr__(self, "speeds", speeds)
-        for name in ("noise", "state_bytes"):
-            object.__setattr__(self, name, amount(name, getattr(self, name)))
+        object.__setattr__(self, "noise", amount("noise", self.noise, up_to=_MOST_NOISE))
+        object.__setattr__(self, "state_bytes", amount("state_bytes", self.state_bytes))
 
     def seconds_of(self, stream: Stream, where: str) -> Floats:
         """Return how long each tuple of a stream takes at speed 1."""

@@ -1,6 +1,8 @@
 """What is refused: each names the value and says what to do."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -50,6 +52,8 @@ def refused(error, words):
         (lambda: Work(emits=0.5), "emits=0.5 is not a whole number"),
         (lambda: Work(speeds=[1.0, 0.0]), r"speeds\[1\]=0.0 is out of range"),
         (lambda: Work(noise=-0.1), "noise=-0.1 is out of range"),
+        (lambda: Work(noise=11), "noise=11 is out of range"),
+        (lambda: Work(state_bytes=-1), "state_bytes=-1 is out of range"),
         (lambda: Network(latency=-1.0), "latency=-1.0 is out of range"),
         (lambda: Network(bandwidth=0), "bandwidth=0 is out of range"),
         (lambda: Network(per_batch=math.nan), "per_batch=nan is not finite"),
@@ -142,3 +146,11 @@ def test_a_run_that_was_refused_leaves_what_it_was_given_as_it_was():
         stream.times[0] = 1.0
     assert Cluster.uniform(2) == SimulationEngine(cluster=Cluster.uniform(2)).cluster
     assert Shuffle() == JOB.grouping("in", "work")
+
+
+def test_the_engine_needs_neither_arrow_nor_spark():
+    heavy = ("datasketches", "pandas", "py4j", "pyarrow", "pymetis", "pyspark")
+    code = f"import optimizers.simulation, sys; print([n for n in {heavy!r} if n in sys.modules])"
+    tried = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]" == tried.stdout.strip()
