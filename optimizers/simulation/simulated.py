@@ -50,6 +50,10 @@ class OperatorResult:
     ended: Floats
     shipping: Floats
 
+    def __post_init__(self) -> None:
+        for name in ("rows", "instances", "arrived", "started", "ended", "shipping"):
+            getattr(self, name).setflags(write=False)
+
     @property
     def latencies(self) -> Floats:
         """How long each tuple was at its instance, waiting and being worked on."""
@@ -158,6 +162,10 @@ class Simulated:
     operators: Mapping[str, OperatorResult]
     edges: Mapping[EdgeName, EdgeResult]
     epochs: tuple[EpochResult, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("came", "completed"):
+            getattr(self, name).setflags(write=False)
 
     @property
     def latencies(self) -> Floats:

@@ -326,3 +326,11 @@ def test_figures_of_a_run_follow_from_its_times():
     assert 1.2 == run.operators["a"].imbalance
     assert [0.5, 2 / 6] == run.utilisation("a").tolist()
     assert 1.0 == run.operators["in"].imbalance
+
+
+def test_what_came_of_a_run_cannot_be_written_to():
+    run, _ = tell(Told(probes=frozenset()))
+
+    for array in (run.came, run.completed, run.operators["tag"].ended):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
