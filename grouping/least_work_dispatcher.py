@@ -90,7 +90,6 @@ class WorkDispatcher(Dispatcher):
         while queue and queue[0][0] <= message.done:
             expected = queue.popleft()[1]
         if not queue:
-            self._offsets[instance] = 0.0
             self._set(instance, now)
         elif expected is not None:
             late = now - (expected + self._offsets[instance])
