@@ -199,7 +199,8 @@ def test_rounding_makes_no_instance_different():
     costs = InstanceCosts(5, keys=100)
     for _ in range(20_000):
         instance, code = int(random.integers(5)), int(random.integers(50))
-        costs.learn(instance, [(code, 3, 3 * float(of_code[code]))])
+        count = int(random.integers(1, 9))
+        costs.learn(instance, [(code, count, sum([float(of_code[code])] * count))])
         assert costs.uniform
 
 
