@@ -122,10 +122,11 @@ def _ways(count: int, instances: int) -> list[Result]:
             "fields": runs(Fields()),
             "partial key": runs(PartialKey()),
             "listening": runs(Trivial()),
+            "listening over links": runs(Trivial(), Network(latency=0.001, bandwidth=1e8)),
         },
         repeats=3,
     )
-    goals = {"listening": 12.0}
+    goals = {"listening": 12.0, "listening over links": 12.0}
     return [
         Result(
             name=f"{name}, {instances:,} instances, 1e6 tuples",
@@ -192,7 +193,7 @@ def _events(count: int) -> list[Result]:
     engine = SimulationEngine(network=network)
     ways = {
         "batches of 50": (Shuffle(), Plan(batch={"source": 50})),
-        "listening over links": (Trivial(), Plan()),
+        "listening where sending has its cost": (Trivial(), Plan()),
     }
     taken = interleaved(
         {
