@@ -14,14 +14,17 @@ from optimizers.plan import Plan
 from optimizers.runtime.files import Location
 from optimizers.runtime.history import REMEMBERED
 from optimizers.runtime.work import Settings
-from optimizers.spark.failures import told_as_ours
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
 from optimizers.spark.sources import Sources, by_source, united
+from optimizers.spark.streaming import Sized, StreamingRun
 from optimizers.topology import Topology
 
 __all__ = ["Run", "SparkEngine", "StreamingRun"]
+
+Streams = Mapping[str, DataFrame | Sized] | DataFrame | Sized
+"""The stream of each source, by its name; of the only source, alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ class SparkEngine:
     def start(  # noqa: PLR0913
         self,
         topology: Topology,
-        streams: Sources,
+        streams: Streams,
         optimizer: Optimizer | None = None,
         *,
         each_batch: Callable[[DataFrame, int], None] | None = None,
@@ -101,7 +104,8 @@ class SparkEngine:
 
         Args:
             topology: the job.
-            streams: the stream of each source, by its name; of the only source, alone.
+            streams: the stream of each source, by its name; of the only source, alone. What a
+                plan says of ``batch`` acts on those that are `Sized`, or played back by `replay`.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
             each_batch: is called with what left the job in a batch, and its number. After a
                 crash it may be called again with the same batch.
@@ -109,14 +113,26 @@ class SparkEngine:
             name: of the query, in Spark's own reports.
         """
         run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), each_batch)
-        frame = united(topology, by_source(topology, streams))
-        writer = frame.writeStream.foreachBatch(run.execute_stream)
-        writer = writer.option("checkpointLocation", f"{Location(self.checkpoint).root}/spark")
-        if trigger:
-            writer = writer.trigger(**trigger)
-        if name:
-            writer = writer.queryName(name)
-        return StreamingRun(run, writer.start())
+        given: dict[str, DataFrame | Sized] = by_source(topology, streams)
+
+        def begin(batch: Callable[[DataFrame, int], None], rows: Mapping[str, int]) -> Any:
+            frames = {
+                source: stream.read(rows[source]) if isinstance(stream, Sized) else stream
+                for source, stream in given.items()
+            }
+            writer = united(topology, frames).writeStream.foreachBatch(batch)
+            writer = writer.option("checkpointLocation", f"{Location(self.checkpoint).root}/spark")
+            if trigger:
+                writer = writer.trigger(**trigger)
+            if name:
+                writer = writer.queryName(name)
+            return writer.start()
+
+        sized = {
+            source: stream.rows for source, stream in given.items() if isinstance(stream, Sized)
+        }
+        # One batch only is never followed by another.
+        return StreamingRun(run, begin, sized, again=not (trigger or {}).get("once"))
 
     def replay(self, source: str, tuples: pa.Table, *, rows: int, partitions: int = 2) -> DataFrame:
         """Return recorded tuples of a source as a stream whose batches a plan can size.
@@ -135,30 +151,3 @@ class SparkEngine:
 
     def _session(self) -> SparkSession:
         return self.spark or local_session()
-
-
-class StreamingRun:
-    """A job on streams that goes on in the background.
-
-    Args:
-        run: the job.
-        query: the query of Spark that drives it.
-    """
-
-    def __init__(self, run: Run, query: Any) -> None:
-        self.run = run
-        self.query = query
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the job has ended, or so long; return whether it has.
-
-        Raises:
-            PenstockError: the job was ended by an error of ours.
-            StreamingQueryException: it was ended by another.
-        """
-        with told_as_ours():
-            return bool(self.query.awaitTermination(seconds))
-
-    def stop(self) -> None:
-        """Stop the job after the batch at hand; what is committed stays."""
-        self.query.stop()

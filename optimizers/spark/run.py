@@ -135,6 +135,19 @@ class Run:
         )
         self.hand_out(assignment.ticket.batch)
 
+    def admitted(self, otherwise: Mapping[str, int]) -> dict[str, int]:
+        """Return how many tuples sources are to let in from the next batch on.
+
+        The plan of that batch is written down with it.
+
+        Args:
+            otherwise: the sources, and their numbers where the plan says nothing.
+        """
+        if not otherwise:
+            return {}
+        plan = self._coordinator.assign().plan
+        return {source: plan.batch.get(source, rows) for source, rows in otherwise.items()}
+
     def execute_stream(self, batch: DataFrame, number: int) -> None:
         """Run a batch of a query: what `DataStreamWriter.foreachBatch` is given.
 

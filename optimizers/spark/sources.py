@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import reduce
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, functions
 
@@ -9,26 +10,28 @@ from optimizers.errors import TopologyError, UnknownNameError
 from optimizers.spark.tasks import SOURCE, rows_of
 from optimizers.topology import Topology
 
+T = TypeVar("T")
+
 Sources = Mapping[str, DataFrame] | DataFrame
 """The rows of each source, by its name; of the only source, alone."""
 
 
-def by_source(topology: Topology, sources: Sources) -> dict[str, DataFrame]:
+def by_source(topology: Topology, given: Mapping[str, T] | T) -> dict[str, T]:
     """Return the rows of each source by its name, or say which is missing."""
-    if isinstance(sources, DataFrame):
+    if not isinstance(given, Mapping):
         if len(topology.sources) != 1:
             raise TopologyError(
-                f"the job has sources {list(topology.sources)} and one DataFrame is given; "
-                "give a dict with one for each"
+                f"the job has sources {list(topology.sources)} and one {type(given).__name__} is "
+                "given; give a dict with one for each"
             )
-        return {topology.sources[0]: sources}
-    for name in sources:
+        return {topology.sources[0]: given}
+    for name in given:
         if name not in topology.sources:
             raise UnknownNameError.among("source", name, topology.sources)
-    missing = [name for name in topology.sources if name not in sources]
+    missing = [name for name in topology.sources if name not in given]
     if missing:
         raise TopologyError(f"source {missing[0]!r} has no rows; give it a DataFrame")
-    return {name: sources[name] for name in topology.sources}
+    return {name: given[name] for name in topology.sources}
 
 
 def united(topology: Topology, streams: Mapping[str, DataFrame]) -> DataFrame:

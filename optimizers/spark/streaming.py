@@ -1,0 +1,165 @@
+"""A job on streams: Spark's query that drives it, begun again where a plan resizes its batches.
+
+Spark's own sources fix how much they let in when a query starts. So where a plan says otherwise for
+a source that is `Sized`, the query is stopped at the end of the batch and begun again from the same
+checkpoint, with the source read anew. Spark allows for that: it goes on at the offsets that it has
+written down, and limits of how much is let in may change (Structured Streaming Programming Guide,
+"Recovery Semantics after Changes in a Streaming Query"). A batch whose offsets are written down
+already comes once more as it was; if it is committed, it is not run again. The job itself, its
+state and the plan in force live in our own log and are not touched.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from optimizers.errors import InvalidValueError
+from optimizers.spark.failures import told_as_ours
+from optimizers.spark.run import Run
+from sketches.checks import whole
+
+_LOG = logging.getLogger(__name__)
+
+_LOOK = 0.02  # seconds between two looks at whether a query is about to end
+_LEAST = 0.001  # seconds; Spark waits no shorter
+_PATIENCE = 60.0  # seconds that a batch waits for its query to be stopped
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A stream whose batches a plan can size: a function from a number of tuples to the stream.
+
+    It may be called several times while a job runs, and has to return the same stream each time
+    but for the limit. Give it a source of Spark with an option for that: ``maxFilesPerTrigger`` or
+    ``maxBytesPerTrigger`` of files, ``maxOffsetsPerTrigger`` of Kafka, ``rowsPerBatch`` of
+    ``rate-micro-batch``. Where the option counts other things than tuples, convert. Not
+    ``rowsPerSecond`` of ``rate``, which is no limit: it says what the tuples are.
+
+    >>> def read(rows):
+    ...     stream = session.readStream.format("rate-micro-batch")
+    ...     return stream.option("rowsPerBatch", rows).load()
+    >>> Sized(read, 500).rows
+    500
+
+    Attributes:
+        read: the function.
+        rows: how many tuples are let in at once, as long as no plan says otherwise.
+    """
+
+    read: Callable[[int], DataFrame]
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not callable(self.read):
+            raise InvalidValueError(
+                f"read={self.read!r} is not a function; give one from a number of tuples to a "
+                "stream, such as lambda rows: spark.readStream..."
+            )
+        object.__setattr__(self, "rows", whole("rows", self.rows, at_least=1))
+
+
+class StreamingRun:
+    """A job on streams that goes on in the background.
+
+    Args:
+        run: the job.
+        begin: begins a query that drives it, given what a batch is to call and how many tuples
+            each source that is sized lets in.
+        sized: the numbers of tuples where no plan says otherwise.
+        again: whether the query may begin again.
+
+    Attributes:
+        run: the job.
+        query: the query of Spark that drives it now.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        begin: Callable[[Callable[[DataFrame, int], None], Mapping[str, int]], Any],
+        sized: Mapping[str, int],
+        *,
+        again: bool = True,
+    ) -> None:
+        self.run = run
+        self._begin = begin
+        self._sized = sized
+        self._rows = run.admitted(sized)
+        self._known = threading.Event()  # whether the query that calls is known
+        self._restart: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._stopped = False
+        self._again = again and bool(sized)
+        self.query = begin(self._batch, self._rows)
+        self._known.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the job has ended, or so long; return whether it has.
+
+        Raises:
+            PenstockError: the job was ended by an error of ours.
+            StreamingQueryException: it was ended by another.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while True:
+            query, left = self.query, _left(deadline)
+            with told_as_ours():
+                if not query.awaitTermination(left) and left is not None:
+                    return False
+                restart = self._restart
+                if restart is not None:
+                    restart.join(_left(deadline))
+                if self._failure is not None:
+                    raise self._failure
+                if restart is not None and restart.is_alive():
+                    return False
+            if self.query is query:
+                return True
+
+    def stop(self) -> None:
+        """Stop the job after the batch at hand; what is committed stays."""
+        self._stopped = True
+        if self._restart is not None:
+            self._restart.join()
+        self.query.stop()
+
+    def _batch(self, rows: DataFrame, number: int) -> None:
+        """Run a batch, and have the query begun again if the next ones are to be of other sizes."""
+        self.run.execute_stream(rows, number)
+        if not self._again or self._stopped or self.run.admitted(self._sized) == self._rows:
+            return
+        restart = threading.Thread(target=self._begin_again, daemon=True)
+        restart.start()
+        # Nobody looks for it before the query has ended, which it has not while this goes on.
+        self._restart = restart
+        # The query must not go on to the next batch: it would be cut off in the middle of it.
+        self._known.wait()
+        deadline = time.monotonic() + _PATIENCE
+        while self.query.isActive and restart.is_alive() and time.monotonic() < deadline:
+            time.sleep(_LOOK)
+
+    def _begin_again(self) -> None:
+        """Stop the query, and begin another from where it stopped."""
+        self._known.wait()
+        old = self.query
+        try:
+            old.stop()  # returns once the batch at hand has returned
+            if self._stopped or old.exception() is not None:
+                return
+            self._rows = self.run.admitted(self._sized)
+            _LOG.info("the query begins again, to let in %s", dict(self._rows))
+            self._known.clear()
+            self.query = self._begin(self._batch, self._rows)
+        except Exception as error:  # noqa: BLE001  # told to whoever waits
+            self._failure = error
+        finally:
+            self._known.set()
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(_LEAST, deadline - time.monotonic())
