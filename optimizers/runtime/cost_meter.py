@@ -1,6 +1,7 @@
 """How long an operator without a key is busy with each tuple, by a key that the tuples have.
 
-Seconds are those of the clock on the wall: so long a tuple keeps its instance from others.
+Seconds are those of the clock on the wall, for so long a tuple keeps its instance from others; but
+for those spent waiting for a processor, which others had and which say nothing of the tuple.
 
 A function of single rows (`each_row`) is timed row by row while it does its work. One of record
 batches can only be timed by what it is given. At first it is tried on a stretch of tuples, and on
@@ -13,7 +14,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from functools import wraps
 from itertools import pairwise
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from optimizers.folds.rows import Batches, RowFunction
 from optimizers.operators import columns_of
+from optimizers.runtime.busy_clock import BusyClock
 from optimizers.runtime.cost_tally import CostTally, KeyedRows, Seconds
 from optimizers.runtime.probes import COSTS, EACH, MEAN, TRIAL, name_of
 from optimizers.runtime.reports import TaskReport
@@ -49,7 +50,8 @@ def meter_for(work: Work, ticket: Ticket, operator: str) -> "CostMeter | None":
     if work.topology.operator(operator).keyed or not any(map(columns_of, keys)):
         return None
     way = ticket.ways.get(operator, Way.UNKNOWN)
-    return CostMeter(operator, function, work.settings.most_keys, way)
+    settings = work.settings
+    return CostMeter(operator, function, settings.most_keys, way, looked_at=settings.looked_at)
 
 
 class CostMeter:
@@ -71,22 +73,27 @@ class CostMeter:
         most_keys: of how many keys is told, at most.
         way: how tuples are handed over to a function of batches.
         clock: what time it is, in seconds.
+        looked_at: of how many tuples of a batch the keys are looked at, where all count alike;
+            each then stands for several.
 
     Attributes:
         function: what is to be called in place of the operator's function.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         operator: str,
         function: Callable[..., Any],
         most_keys: int,
         way: Way = Way.UNKNOWN,
         clock: Clock | None = None,
+        *,
+        looked_at: int = 1 << 11,
     ) -> None:
         self._operator = operator
-        self._clock = clock or perf_counter
+        self._clock = clock or BusyClock()
         self._way = way
+        self._looked_at = looked_at
         self._tallies = {kind: CostTally(most_keys) for kind in (EACH, MEAN)}
         self._calls: list[tuple[int, bool, float | None]] = []  # what was tried; see `ways`
         self._by_row: list[float] | None = None
@@ -113,13 +120,14 @@ class CostMeter:
             if self._by_row is not None:
                 self._by_row.clear()
             return
-        rows = KeyedRows.of(batch, columns, f"costs of operator {self._operator!r}")
+        step = self._step(len(batch))
+        rows = KeyedRows.of(batch, columns, f"costs of operator {self._operator!r}", step)
         seconds = np.zeros(len(batch))
         if self._by_row is not None:
             told = yield from self._row_by_row(work, batch, self._by_row, seconds)
         else:
             told = yield from _cut(self._handed(work, batch, rows, seconds))
-        self._tallies[told].add(rows, seconds)
+        self._tallies[told].add(rows, seconds[::step], step)
 
     def tell(self, report: TaskReport) -> None:
         """Report what was measured."""
@@ -165,6 +173,11 @@ class CostMeter:
         seconds[:] = noted
         seconds += max(0.0, spent - float(seconds.sum())) / len(batch)
         return EACH
+
+    def _step(self, length: int) -> int:
+        """Return of how many tuples of a batch one is looked at."""
+        each = self._by_row is not None or self._way is Way.APART
+        return 1 if each else max(1, -(-length // self._looked_at))
 
     def _handed(
         self, work: Batches, batch: pa.RecordBatch, rows: KeyedRows, seconds: Seconds

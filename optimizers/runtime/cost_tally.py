@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
+from optimizers.folds.keys import take_rows
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.probes import heaviest, without_nulls
 from sketches.cost_sketch import CostSketch
@@ -34,8 +35,10 @@ class KeyedRows:
     there: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, columns: Sequence[str], where: str) -> "KeyedRows":
-        """Read the keys of a batch of tuples.
+    def of(
+        cls, batch: pa.RecordBatch, columns: Sequence[str], where: str, step: int = 1
+    ) -> "KeyedRows":
+        """Read the keys of a batch of tuples, of each or of one of several.
 
         Raises:
             FoldError: a column is not there, or holds what is no key.
@@ -43,6 +46,8 @@ class KeyedRows:
         tuples = pa.Table.from_batches([batch])
         if not set(columns) <= set(batch.schema.names):
             key_batch(tuples, columns, where)  # knows what to say
+        if step > 1:
+            tuples = take_rows(tuples.select(list(columns)), np.arange(0, len(batch), step))
         there = without_nulls(tuples, columns)
         if not there.all():
             tuples = tuples.filter(pa.array(there))
@@ -84,8 +89,8 @@ class CostTally:
         self._most = most_keys
         self._kinds: dict[str, _Kind] = {}
 
-    def add(self, rows: KeyedRows, seconds: Seconds) -> None:
-        """Count tuples, each with the seconds it took."""
+    def add(self, rows: KeyedRows, seconds: Seconds, stands_for: int = 1) -> None:
+        """Count tuples, each with the seconds it took, and each for so many others as well."""
         codes = rows.keys.codes
         if not len(codes):
             return
@@ -93,8 +98,8 @@ class CostTally:
         places = firsts if rows.keys.places is None else rows.keys.places[firsts]
         kind = self._kinds.setdefault(rows.keys.column.kind, _Kind())
         kind.columns.append(rows.keys.column.take(places))
-        kind.counts.append(np.bincount(numbers).astype(np.float64))
-        sums = np.bincount(numbers, seconds[rows.there])
+        kind.counts.append(np.bincount(numbers).astype(np.float64) * stands_for)
+        sums = np.bincount(numbers, seconds[rows.there] * stands_for)
         kind.seconds.append(sums.astype(np.float64, copy=False))
         kind.length += len(firsts)
         if kind.length > _KEPT * self._most:

@@ -121,6 +121,25 @@ class TestFunctionsOfBatches:
         assert {} == told(meter, EACH)
         assert [4, 1] == clock.calls
 
+    @pytest.mark.parametrize("way", [Way.TOGETHER, Way.UNKNOWN])
+    def test_where_all_count_alike_a_few_tuples_stand_for_all(self, way):
+        clock = Clock()
+        busy = clock.busy(0.0, lambda key: 1.0)
+        meter = CostMeter("w", busy, 100, way, clock, looked_at=100)
+        column = np.repeat([1, 2, 2, 3], 1_000)
+
+        run(meter, batch_of(column))
+
+        assert {1: (1_000, 1_000), 2: (2_000, 2_000), 3: (1_000, 1_000)} == told(meter)
+
+    def test_of_tuples_that_are_told_apart_each_is_looked_at(self):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(0.0, true_cost), 9, Way.APART, clock, looked_at=1)
+
+        run(meter, batch_of([0, 1, 2, 1]))
+
+        assert {0: (1, 1), 1: (2, 4), 2: (1, 4)} == told(meter)
+
     @pytest.mark.parametrize(
         ("per_call", "way"), [(0.0, Way.APART), (10.0, Way.APART), (1_000.0, Way.TOGETHER)]
     )
@@ -355,7 +374,7 @@ def job(function, *, key="k", grouping=None, parallelism=2):
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(cost_meter, "perf_counter", made)
+    monkeypatch.setattr(cost_meter, "BusyClock", lambda: made)
     return made
 
 
