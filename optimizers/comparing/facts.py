@@ -65,7 +65,9 @@ class BatchFacts:
         local: how many of these stayed on their node.
         bytes: how large all that was sent between instances was.
         remote_bytes: how much of it was for an instance on another node.
-        loads: by keyed operator, how many tuples each instance received.
+        loads: by operator, what each instance had to do: of a keyed one, how many tuples it
+            received; of one without state whose tuples may be scheduled by a key, the CPU
+            microseconds that they took.
     """
 
     batch: int

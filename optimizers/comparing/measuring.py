@@ -5,6 +5,7 @@ from collections import defaultdict
 from optimizers.comparing.facts import BatchFacts
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.summary import BatchSummary
+from optimizers.topology import Topology
 from sketches.values import FrozenMap
 
 
@@ -34,8 +35,28 @@ def batch_facts(summary: BatchSummary, layout: Layout, tuples: int, *, changed: 
         local=sum(flow.local for flow in hops),
         bytes=sum(flow.bytes for flow in summary.edges.values()),
         remote_bytes=sum(flow.bytes - (flow.local_bytes or 0.0) for flow in summary.edges.values()),
-        loads=FrozenMap({op.name: summary.loads(op.name) for op in job.operators if op.keyed}),
+        loads=FrozenMap(_loads(summary, job)),
     )
+
+
+def _loads(summary: BatchSummary, job: Topology) -> dict[str, tuple[int, ...]]:
+    """Return the loads of all operators whose tuples go by a key: to its owner, or by its cost."""
+    loads = {}
+    for operator in job.operators:
+        if operator.keyed:
+            loads[operator.name] = summary.loads(operator.name)
+        elif operator.parallelism > 1 and any(edge.key for edge in job.inputs(operator.name)):
+            loads[operator.name] = _microseconds(summary, operator.name)
+    return loads
+
+
+def _microseconds(summary: BatchSummary, operator: str) -> tuple[int, ...]:
+    """Return how long each instance of an operator worked."""
+    found: dict[int, float] = defaultdict(float)
+    for instance in summary.instances:
+        if instance.operator == operator:
+            found[instance.number] += instance.seconds
+    return tuple(round(1e6 * found[number]) for number in sorted(found))
 
 
 def makespan(summary: BatchSummary, layout: Layout) -> float:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.folds.extremes import Max
+from optimizers.folds.rows import each_row
 from optimizers.topology import Topology
 from optimizers.workloads.followers import Followers
 from optimizers.workloads.workload import Batch, Workload
@@ -34,10 +36,10 @@ def popularity(network: Followers, seed: int) -> NDArray[np.float64]:
     return shares
 
 
-def with_reach(tweets: pa.RecordBatch) -> pa.RecordBatch:
-    """Add to each tweet how many users it gets to in three steps."""
-    reached = [network().reach(author)[0] for author in tweets.column("author").to_pylist()]
-    return tweets.append_column("reach", pa.array(reached, pa.int64()))
+@each_row
+def with_reach(tweet: dict[str, Any]) -> dict[str, Any]:
+    """Add to a tweet how many users it gets to in three steps."""
+    return {**tweet, "reach": network().reach(tweet["author"])[0]}
 
 
 def tweets(scale: float, seed: int) -> Iterator[Batch]:

@@ -85,3 +85,18 @@ def test_tuples_that_come_straight_from_a_source_are_no_hop_between_keys():
     facts = batch_facts(summary([instance("in", 0, 20)], edges), layout, 20, changed=False)
 
     assert (0, 0, 250) == (facts.hops, facts.local, facts.remote_bytes)
+
+
+def test_the_load_of_what_is_scheduled_by_cost_is_the_time_it_took():
+    job = Topology.source("in").then("free", parallelism=2, edge_key="k").then("plain")
+    layout = Layout.of(job, Cluster.uniform(2), Plan())
+    seen = [
+        instance("in", 0, 20),
+        instance("free", 0, 5, seconds=0.25),
+        instance("free", 1, 15, seconds=0.000002),
+        instance("plain", 0, 20, seconds=1.0),
+    ]
+
+    facts = batch_facts(summary(seen, {}), layout, 20, changed=False)
+
+    assert {"free": (250_000, 2)} == facts.loads

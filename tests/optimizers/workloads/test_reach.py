@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.errors import InvalidValueError
+from optimizers.folds.rows import as_batches
 from optimizers.workloads import WORKLOADS
 from optimizers.workloads.followers import Followers
 from optimizers.workloads.reach import network, popularity, with_reach
@@ -74,7 +75,8 @@ def test_tweets_are_drawn_by_popularity_and_the_same_on_every_machine():
 def test_each_tweet_is_told_how_far_it_gets():
     tweets = pa.record_batch({"author": [5, 9, 5], "term": ["a", "b", "c"]})
     expected = [network().reach(author)[0] for author in (5, 9, 5)]
-    assert [*tweets.to_pydict().values(), expected] == [*with_reach(tweets).to_pydict().values()]
+    (made,) = as_batches(with_reach)(tweets)
+    assert [*tweets.to_pydict().values(), expected] == [*made.to_pydict().values()]
 
 
 @pytest.mark.parametrize(
