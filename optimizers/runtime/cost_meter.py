@@ -10,9 +10,9 @@ over by runs of one key in later batches, and timed so. Where it costs much more
 gets them all at once, and each tuple counts alike. Which it is the driver decides, see `ways`.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import update_wrapper
 from itertools import pairwise
 from typing import Any
 
@@ -73,8 +73,8 @@ class CostMeter:
         most_keys: of how many keys is told, at most.
         way: how tuples are handed over to a function of batches.
         clock: what time it is, in seconds.
-        looked_at: of how many tuples of a batch the keys are looked at, where all count alike;
-            each then stands for several.
+        looked_at: at how many tuples of a batch it is looked, at most, where not all are handed
+            over apart; each then stands for several.
 
     Attributes:
         function: what is to be called in place of the operator's function.
@@ -96,11 +96,11 @@ class CostMeter:
         self._looked_at = looked_at
         self._tallies = {kind: CostTally(most_keys) for kind in (EACH, MEAN)}
         self._calls: list[tuple[int, bool, float | None]] = []  # what was tried; see `ways`
-        self._by_row: list[float] | None = None
+        self._watch: _Watch | None = None
         self.function = function
         if isinstance(function, RowFunction):
-            self._by_row = []
-            self.function = replace(function, function=self._watched(function.function))
+            self._watch = _Watch(function.function, self._clock)
+            self.function = replace(function, function=self._watch)
 
     def measured(
         self, work: Batches, batch: pa.RecordBatch, columns: Sequence[str]
@@ -116,15 +116,18 @@ class CostMeter:
             FoldError: a column of the key is not there, or holds what is no key.
         """
         if not columns or not len(batch):
+            if self._watch is not None:
+                self._watch.begin(0)
             yield from work(batch)
-            if self._by_row is not None:
-                self._by_row.clear()
             return
         step = self._step(len(batch))
         rows = KeyedRows.of(batch, columns, f"costs of operator {self._operator!r}", step)
         seconds = np.zeros(len(batch))
-        if self._by_row is not None:
-            told = yield from self._row_by_row(work, batch, self._by_row, seconds)
+        if self._watch is not None:
+            self._watch.begin(step)
+            spent = yield from self._timed(work(batch))
+            told = EACH
+            seconds[::step] = self._watch.told(spent, len(batch))
         else:
             told = yield from _cut(self._handed(work, batch, rows, seconds))
         self._tallies[told].add(rows, seconds[::step], step)
@@ -138,21 +141,6 @@ class CostMeter:
             columns = [list(column) for column in zip(*self._calls, strict=True)]
             report.observe(name_of(TRIAL, self._operator), pa.table(columns, schema=SCHEMA))
 
-    def _watched(self, function: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
-        """Return a function of rows that notes how long each of them took."""
-
-        @wraps(function)
-        def watched(row: dict[str, Any]) -> Any:
-            started = self._clock()
-            made = function(row)
-            if isinstance(made, Iterable) and not isinstance(made, Mapping | str):
-                made = list(made)  # what yields does its work only now
-            if self._by_row is not None:
-                self._by_row.append(self._clock() - started)
-            return made
-
-        return watched
-
     def _timed(self, results: Iterator[pa.RecordBatch]) -> Timed:
         """Pass results on, and return how long it took to make them, but not what came between."""
         spent = 0.0
@@ -164,19 +152,9 @@ class CostMeter:
                 return spent
             yield made
 
-    def _row_by_row(
-        self, work: Batches, batch: pa.RecordBatch, noted: list[float], seconds: Seconds
-    ) -> Told:
-        """Work on all rows at once, with each timed on its own; they share the rest evenly."""
-        noted.clear()
-        spent = yield from self._timed(work(batch))
-        seconds[:] = noted
-        seconds += max(0.0, spent - float(seconds.sum())) / len(batch)
-        return EACH
-
     def _step(self, length: int) -> int:
         """Return of how many tuples of a batch one is looked at."""
-        each = self._by_row is not None or self._way is Way.APART
+        each = self._watch is None and self._way is Way.APART
         return 1 if each else max(1, -(-length // self._looked_at))
 
     def _handed(
@@ -249,6 +227,50 @@ class CostMeter:
             yield from made
             schema, first = piece.schema, end
         return first
+
+
+class _Watch:
+    """A function of rows that notes how long some of them took; it gives what the other gives.
+
+    Args:
+        function: the function.
+        clock: what time it is.
+    """
+
+    def __init__(self, function: Callable[[dict[str, Any]], Any], clock: Clock) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._clock = clock
+        self.begin(0)
+
+    def begin(self, step: int) -> None:
+        """Begin with a batch, of so many rows of which one is timed; of 0 none is."""
+        self._noted: list[float] = []
+        self._step = step
+        self._wait = 1 if step else -1  # rows until the next one that is timed
+
+    def __call__(self, row: dict[str, Any]) -> Any:
+        """Return what the function makes of a row."""
+        self._wait -= 1
+        if self._wait:
+            return self._function(row)
+        self._wait = self._step
+        started = self._clock()
+        made = self._function(row)
+        if type(made) is not dict and isinstance(made, Iterator):
+            made = list(made)  # what yields does its work only now
+        self._noted.append(self._clock() - started)
+        return made
+
+    def told(self, spent: float, rows: int) -> Seconds:
+        """Return how long each row took that was timed, with its share of what no row took.
+
+        Args:
+            spent: how long all rows took.
+            rows: how many they are.
+        """
+        seconds = np.array(self._noted)
+        return seconds + max(0.0, spent - float(seconds.sum()) * self._step) / rows
 
 
 def _ends(rows: KeyedRows) -> Iterator[int]:

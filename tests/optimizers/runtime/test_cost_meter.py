@@ -301,6 +301,19 @@ class TestFunctionsOfRows:
 
         assert {1: (3.0, 7.5), 2: (1.0, 2.5)} == told(meter, EACH)
 
+    def test_of_many_rows_some_are_timed_and_stand_for_the_others(self):
+        clock = Clock()
+
+        def work(row):
+            clock.now += true_cost(row["k"])
+            return row
+
+        meter = CostMeter("w", each_row(work), 100, clock=clock, looked_at=100)
+        made = run(meter, batch_of(np.repeat([1, 2, 2, 3], 1_000)))
+
+        assert {1: (1_000, 2_000), 2: (2_000, 8_000), 3: (1_000, 8_000)} == told(meter, EACH)
+        assert 4_000 == sum(map(len, made))
+
     def test_rows_that_are_not_to_be_measured_leave_nothing_behind(self):
         clock = Clock()
         meter = CostMeter("w", each_row(lambda row: row), 100, clock=clock)
