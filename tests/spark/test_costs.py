@@ -33,9 +33,9 @@ class Curious(Optimizer):
 
 
 def busy(kind, costs=MILLISECONDS):  # with its costs, as workers cannot import this module
-    """Keep the instance busy for as long as a tuple of a kind costs."""
-    end = time.perf_counter() + costs[kind] / 1_000
-    while time.perf_counter() < end:
+    """Keep the processor busy for as long as a tuple of a kind costs."""
+    end = time.thread_time() + costs[kind] / 1_000
+    while time.thread_time() < end:
         pass
 
 
@@ -65,9 +65,9 @@ def test_costs_by_key_are_what_a_busy_operator_takes(spark, tmp_path):
         assert 2 == len(sketches)
         for sketch in sketches:
             found = 1_000 * sketch.estimate(list(MILLISECONDS))
-            # It takes no less than that; how much more is up to what else the machine does, and
-            # tuples that take long are interrupted for the smallest part of their time.
-            assert (found >= list(MILLISECONDS.values())).all()
+            # It takes no less than that, but for a wait that is told to the tuple after; how much
+            # more is up to what else the machine does to a processor at work.
+            assert (found > 0.9 * np.array(list(MILLISECONDS.values()))).all()
             assert sorted(found) == found.tolist()
             assert found[-1] < 2 * MILLISECONDS["d"]
     assert 1_200 == sum(sketch.total for sketch in statistics.costs["rows"])
