@@ -303,4 +303,6 @@ def _cut(made: Told) -> Told:
 
 def _one(made: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return several batches of the same columns as one."""
+    if len(made) == 1:
+        return made[0]
     return pa.Table.from_batches(made).combine_chunks().to_batches()[0]
