@@ -112,7 +112,11 @@ class TaskReport:
         facts["output"] = [asdict(file) for file in self.output]
         facts["observed"] = list(self.observed)
         body = json.dumps(facts).encode()
-        tables = [_written(pa.concat_tables(seen)) for seen in self.observed.values()]
+        # Streams that meet may have keys of one kind in columns of different types.
+        tables = [
+            _written(pa.concat_tables(seen, promote_options="permissive"))
+            for seen in self.observed.values()
+        ]
         parts = [part for table in tables for part in (_LENGTH.pack(len(table)), table)]
         packed = b"".join([_LENGTH.pack(len(body)), body, *parts])
         return Parcel(task, REPORT, 0, self.sender, number, 0, packed)

@@ -75,6 +75,20 @@ def test_tables_of_one_observation_arrive_as_one():
     assert [0, 1, 2] == table.column("n").to_pylist()
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [(pa.int32(), pa.int64()), (pa.string(), pa.large_string())]
+)
+def test_columns_of_one_kind_need_not_be_of_one_type(one, other):
+    report = TaskReport(operator="a", instance=0, sender=0)
+    values = [1, 2] if one == pa.int32() else ["x", "y"]
+    for value, kind in zip(values, (one, other), strict=True):
+        report.observe("seen", pa.table({"key": pa.array([value], kind)}))
+
+    (table,) = TaskReport.from_parcel(report.to_parcel(0, 0)).observed["seen"]
+
+    assert values == table.column("key").to_pylist()
+
+
 def test_what_was_shipped_is_what_was_sent_to_all():
     report = TaskReport(operator="a", instance=0, sender=0)
     report.sent[0, 1].add(Parcel(0, 0, 1, 0, 0, 5, b"abc"))
