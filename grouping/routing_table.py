@@ -40,8 +40,8 @@ class RoutingTable(Grouping):
         parts: for each key, the instance that owns it.
         instances: how many instances there are.
         adopts: whether unknown keys are to be given an owner beside their partners, by
-            `grouping.first_touch`, before the batch they first come in is routed. The table
-            itself knows no partners; this tells whoever executes the job.
+            `grouping.first_touch`: before the batch they first come in is routed, or when it is
+            over. The table itself knows no partners; this tells whoever executes the job.
 
     Attributes:
         parts: the owners, in the order of `keys`.

@@ -55,7 +55,8 @@ class Locality(Optimizer):
             0 proposes always.
         inertia: what share of a key's tuples must become local for it to move.
         adopts: whether keys that no table knows are to be given an owner beside their partners,
-            before the batch they first come in is routed; else they go by hash.
+            before the batch they first come in is routed (on Spark: when it is over); else they
+            go by hash.
         tries: how many times to divide when it divides anew; the best is taken.
         seed: equal seeds give equal answers.
         as_published: whether to keep to the paper's method; see `published`.
