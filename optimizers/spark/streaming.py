@@ -92,6 +92,7 @@ class StreamingRun:
         self._rows = run.admitted(sized)
         self._known = threading.Event()  # whether the query that calls is known
         self._restart: threading.Thread | None = None
+        self._restarting = threading.Lock()
         self._failure: Exception | None = None
         self._stopped = False
         self._again = again and bool(sized)
@@ -111,7 +112,8 @@ class StreamingRun:
             with told_as_ours():
                 if not query.awaitTermination(left) and left is not None:
                     return False
-                restart = self._restart
+                with self._restarting:
+                    restart = self._restart
                 if restart is not None:
                     restart.join(_left(deadline))
                 if self._failure is not None:
@@ -124,8 +126,10 @@ class StreamingRun:
     def stop(self) -> None:
         """Stop the job after the batch at hand; what is committed stays."""
         self._stopped = True
-        if self._restart is not None:
-            self._restart.join()
+        with self._restarting:
+            restart = self._restart
+        if restart is not None:
+            restart.join()
         self.query.stop()
 
     def _batch(self, rows: DataFrame, number: int) -> None:
@@ -134,9 +138,11 @@ class StreamingRun:
         if not self._again or self._stopped or self.run.admitted(self._sized) == self._rows:
             return
         restart = threading.Thread(target=self._begin_again, daemon=True)
-        restart.start()
-        # Nobody looks for it before the query has ended, which it has not while this goes on.
-        self._restart = restart
+        # The query counts as ended as soon as it is being stopped. Whoever waits for it has to
+        # find this one then, begun, and none that is over.
+        with self._restarting:
+            self._restart = restart
+            restart.start()
         # The query must not go on to the next batch: it would be cut off in the middle of it.
         self._known.wait()
         deadline = time.monotonic() + _PATIENCE

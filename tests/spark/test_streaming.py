@@ -1,6 +1,7 @@
 """Sources of Spark whose batches a plan sizes: begun again, with every tuple counted once."""
 
 import os
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 
 from optimizers import InvalidValueError, Optimizer, Plan
 from optimizers import Topology as Job
-from optimizers.spark import Sized, SparkEngine
+from optimizers.spark import Sized, SparkEngine, StreamingRun
 
 pytestmark = pytest.mark.spark
 
@@ -117,11 +118,13 @@ def test_a_job_that_goes_on_for_ever_can_be_waited_for_and_stopped(spark, tmp_pa
     engine = SparkEngine(checkpoint=str(tmp_path / "kept"), every=1)
     started = engine.start(JOB, Sized(files_in(spark, folder), 10), Scripted(plans))
 
-    deadline = time.monotonic() + 90
-    while sum(sizes_of(started.run)) < 9 * FILE:
-        assert time.monotonic() < deadline
-        assert not started.wait(0.01)
-    started.stop()
+    try:
+        deadline = time.monotonic() + 90
+        while sum(sizes_of(started.run)) < 9 * FILE:
+            assert time.monotonic() < deadline
+            assert not started.wait(0.01)
+    finally:
+        started.stop()
 
     assert started.wait(10)
     assert not started.query.isActive
@@ -157,3 +160,62 @@ def test_what_is_no_function_and_no_number_is_refused():
         Sized("files", 10)
     with pytest.raises(InvalidValueError, match="rows=0"):
         Sized(print, 0)
+
+
+class Query:
+    """Ends as one of Spark does: it counts as ended once it is being stopped."""
+
+    def __init__(self):
+        self.ended = threading.Event()
+
+    @property
+    def isActive(self):  # noqa: N802
+        return not self.ended.is_set()
+
+    def awaitTermination(self, seconds):  # noqa: N802
+        return self.ended.wait(seconds)
+
+    def exception(self):
+        return None
+
+    def stop(self):
+        self.ended.set()
+
+
+class Resized:
+    """A job whose plan resizes its source with the first batch."""
+
+    def __init__(self):
+        self.rows = {"in": 10}
+
+    def admitted(self, sized):
+        return self.rows
+
+    def execute_stream(self, rows, number):
+        self.rows = {"in": 20}
+
+
+def test_a_query_that_is_being_stopped_to_begin_again_is_not_taken_for_the_end(monkeypatch):
+    begin_thread = threading.Thread.start
+
+    def slowly(thread):
+        begin_thread(thread)
+        time.sleep(0.3)  # the thread is at work before anybody is told of it
+
+    queries = []
+
+    def begin(batch, rows):
+        query = Query()
+        queries.append(query)
+        if len(queries) == 1:
+            first = threading.Timer(0.2, batch, (None, 0))
+            begin_thread(first)
+        return query
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    started = StreamingRun(Resized(), begin, {"in": 10})
+
+    assert not started.wait(1.0)
+    assert [False, True] == [query.isActive for query in queries]
+    started.stop()
+    assert started.wait(1.0)
