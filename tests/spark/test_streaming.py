@@ -210,6 +210,8 @@ def test_a_query_that_is_being_stopped_to_begin_again_is_not_taken_for_the_end(m
         if len(queries) == 1:
             first = threading.Timer(0.2, batch, (None, 0))
             begin_thread(first)
+        else:
+            time.sleep(0.2)  # as it does to begin a query
         return query
 
     monkeypatch.setattr(threading.Thread, "start", slowly)
