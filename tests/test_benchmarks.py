@@ -430,20 +430,21 @@ def test_an_axis_has_a_few_round_ticks_inside_its_range(figures, low, high):
     assert max(len(f"{tick:g}") for tick in ticks) <= 5
 
 
-def test_the_page_and_its_figures_are_what_the_kept_data_says(tmp_path):
-    report = importlib.import_module("locality_report").PAGE
+@pytest.mark.parametrize("name", ["locality", "osg"])
+def test_the_page_and_its_figures_are_what_the_kept_data_says(tmp_path, name):
+    page = importlib.import_module(f"{name}_report").PAGE
     shutil.copytree(RESULTS, tmp_path / "results")
-    written = ["locality.md", *(f"{name}.svg" for name in report.figures)]
+    written = [f"{name}.md", *(f"{figure}.svg" for figure in page.figures)]
 
-    report.main("", ["--write", "--folder", str(tmp_path / "results")])
+    page.main("", ["--write", "--folder", str(tmp_path / "results")])
 
     changed = [
-        name
-        for name in written
-        if (RESULTS / name).read_text() != (tmp_path / "results" / name).read_text()
+        file
+        for file in written
+        if (RESULTS / file).read_text() != (tmp_path / "results" / file).read_text()
     ]
     assert [] == changed
-    assert sorted(report.parts) == sorted(p.stem for p in (RESULTS / "locality").iterdir())
+    assert sorted(page.parts) == sorted(p.stem for p in (RESULTS / name).iterdir())
 
 
 def test_a_part_is_measured_kept_and_written_into_the_page(tmp_path):

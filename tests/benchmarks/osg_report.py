@@ -1,6 +1,6 @@
 """Remake docs/results/osg.md: ``python tests/benchmarks/osg_report.py [part ...]``.
 
-Without arguments all parts are measured, which takes about three quarters of an hour on two cores;
+Without arguments all parts are measured, which takes about ten minutes on two idle cores;
 ``--write`` measures none, and only writes the page anew from what is kept.
 """
 

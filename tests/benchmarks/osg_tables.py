@@ -25,7 +25,7 @@ def worst_seed(outcomes: Json, name: str) -> float:
 
 def messages(outcomes: Json, name: str) -> str:
     """Write how many messages there were for each tuple."""
-    return f"{100 * np.mean(outcomes[name]['messages']):.2g} %"
+    return f"{100 * np.mean(outcomes[name]['messages']):.3g} %"
 
 
 def _by_seed(outcomes: Json, name: str) -> str:
