@@ -1,7 +1,10 @@
 """The instance's half of `LeastWork`: it speaks up when its work went otherwise than expected."""
 
+import math
+
 from grouping.dispatcher import Letters, Message, Reporter
 from grouping.least_work_messages import Expected, Report
+from sketches.errors import InvalidValueError
 
 _BURST = 4.0  # reports that may be saved up
 _MOST = 256  # tuples that a report is about at most, so that none grows without end
@@ -37,6 +40,11 @@ class WorkReporter(Reporter):
         self, sender: int, code: int, seconds: float, now: float, carried: Message | None
     ) -> Letters:
         """Take in that a tuple was executed; return a report for its sender if one is due."""
+        if not 0.0 <= seconds < math.inf:
+            raise InvalidValueError(
+                f"seconds={seconds!r} that a tuple took at instance {self._instance} are none; "
+                "give a finite number from 0 up"
+            )
         account = self._accounts[sender]
         self._executed += 1
         self._busy += seconds

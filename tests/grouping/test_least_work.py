@@ -581,3 +581,12 @@ def test_it_travels_as_a_document(has_costs, paces, longest):
 def test_a_damaged_document_is_refused(costs):
     with pytest.raises(CorruptDataError):
         grouping_from_dict({"kind": "least_work", "costs": costs})
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), -1.0, float("inf")])
+def test_a_duration_that_is_none_is_refused_and_nothing_is_counted(seconds):
+    reporter = LeastWork().reporter(0, instances=2)
+    with pytest.raises(InvalidValueError, match=f"seconds={seconds}"):
+        reporter.executed(0, 1, seconds, 1.0, Expected(1, 1.0))
+    ((_, report),) = reporter.executed(0, 1, 2.0, 1.0, Expected(2, 1.0))
+    assert (((1, 1, 2.0),), 2.0) == (report.tallies, report.busy)
