@@ -15,7 +15,11 @@ from optimizers.operators import EdgeName
 from optimizers.topology import Topology
 from sketches.checks import amount, weights, whole
 from sketches.cost_sketch import CostSketch
+from sketches.keys import Pairs
+from sketches.space_saving import SpaceSaving
 from sketches.values import ArrayValue, FrozenMap, listed, named, named_by_pair, numeric, protected
+
+_REMEMBERED_PAIRS = 1 << 20  # of each hop, the heaviest
 
 
 class Probe(StrEnum):
@@ -183,6 +187,21 @@ class Statistics:
     def __bool__(self) -> bool:
         """Whether anything at all was observed."""
         return any(getattr(self, part) for part in ("costs", *_BY_OPERATOR, *_BY_EDGE))
+
+    def remembered(self, memory: float) -> dict[EdgeName, KeyPairs]:
+        """Return what the next epoch's `history` is to be of the hops seen in this one.
+
+        Args:
+            memory: how much an epoch still counts an epoch later, see `Optimizer.memory`.
+        """
+        found = {}
+        for hop, pairs in self.pairs.items():
+            sketch = SpaceSaving(_REMEMBERED_PAIRS)
+            for known in (self.history.get(hop), pairs, self.held_out.get(hop)):
+                if known is not None and len(known):
+                    sketch.update(Pairs(known.left, known.right), known.counts)
+            found[hop] = KeyPairs.of(sketch).faded(memory)
+        return found
 
     def check(self, topology: Topology) -> None:
         """Refuse statistics that speak of what the topology does not have.

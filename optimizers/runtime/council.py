@@ -23,12 +23,8 @@ from optimizers.runtime.work import StateFiles, check_change
 from optimizers.statistics import EdgeStatistics, Statistics
 from optimizers.topology import Topology
 from sketches.checks import amount, whole
-from sketches.key_columns import Pairs
-from sketches.space_saving import SpaceSaving
 
 _LOG = logging.getLogger(__name__)
-
-_REMEMBERED_PAIRS = 1 << 20
 
 
 class Council:
@@ -102,7 +98,8 @@ class Council:
         }
         statistics = self._epoch.statistics(sizes, self._history)
         decided = self.ask(statistics, batch, current, columns)
-        self._remember(statistics)
+        if self._optimizer.memory:
+            self._history |= statistics.remembered(self._optimizer.memory)
         self._epochs += 1
         self.begin(self._layout)
         return decided
@@ -153,17 +150,6 @@ class Council:
             for edge in self._topology.edges
             if self._topology.operator(edge.target).keyed and self._topology.inputs(edge.source)
         ]
-
-    def _remember(self, statistics: Statistics) -> None:
-        """Let the pairs of this epoch and of those before fade together."""
-        if not self._optimizer.memory:
-            return
-        for hop, pairs in statistics.pairs.items():
-            sketch = SpaceSaving(_REMEMBERED_PAIRS)
-            for known in (self._history.get(hop), pairs, statistics.held_out.get(hop)):
-                if known is not None and len(known):
-                    sketch.update(Pairs(known.left, known.right), known.counts)
-            self._history[hop] = KeyPairs.of(sketch).faded(self._optimizer.memory)
 
 
 def _check_kinds(topology: Topology, columns: Mapping[str, Columns]) -> None:

@@ -29,10 +29,6 @@ from optimizers.simulation.work import Work
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.checks import number, seed, whole
-from sketches.keys import Pairs
-from sketches.space_saving import SpaceSaving
-
-_REMEMBERED_PAIRS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +177,8 @@ class _Decider:
         """Ask at the end of an epoch."""
         statistics = self._observer.statistics(epoch, now, self._history)
         self._ask(statistics, now)
-        self._remember(statistics)
+        if self._optimizer.memory:
+            self._history |= statistics.remembered(self._optimizer.memory)
 
     def _ask(self, statistics: Statistics, now: float) -> None:
         world = self._topology.under(self.plan), self._cluster.under(self.plan)
@@ -195,17 +192,6 @@ class _Decider:
         except (PlanError, UnknownNameError) as error:
             refused = str(error)
         self.epochs.append(EpochResult(now, self.plan, decided, refused))
-
-    def _remember(self, statistics: Statistics) -> None:
-        """Let the pairs of this epoch and of those before fade together."""
-        if not self._optimizer.memory:
-            return
-        for hop, pairs in statistics.pairs.items():
-            sketch = SpaceSaving(_REMEMBERED_PAIRS)
-            for known in (self._history.get(hop), pairs, statistics.held_out.get(hop)):
-                if known is not None and len(known):
-                    sketch.update(Pairs(known.left, known.right), known.counts)
-            self._history[hop] = KeyPairs.of(sketch).faded(self._optimizer.memory)
 
 
 def _optimizer(given: Optimizer | Plan | None) -> Optimizer:

@@ -65,13 +65,16 @@ def group_metrics(session: SparkSession, group: str) -> list[StageMetrics]:
         group: the job group, as `SparkContext.setJobGroup` was told; of a query, its ``runId``.
     """
     context: Any = session.sparkContext
+    scala = context._jsc.sc()  # noqa: SLF001  # PySpark has no other way
+    # What tasks have measured comes to Spark's books after their results.
+    scala.listenerBus().waitUntilEmpty()
     tracker = context.statusTracker()
     stages = set()
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
         if info is not None:
             stages |= set(info.stageIds)
-    store = context._jsc.sc().statusStore()  # noqa: SLF001  # PySpark has no other way
+    store = scala.statusStore()
     found = [StageMetrics(stage, _tasks(store, stage)) for stage in sorted(stages)]
     # A stage whose result was there already is listed as well, without tasks.
     return [stage for stage in found if stage.tasks]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from standalone import await_metrics, session_on, standalone
+from standalone import session_on, standalone
 
 from optimizers import Locality, Optimizer, Topology
 from optimizers.folds import Count, Emit
@@ -52,7 +52,6 @@ def _measure(session, folder, name: str, optimizer: Optimizer | None, options) -
         rows.count()
         session.sparkContext.setJobGroup(f"{name} {batch}", "one batch")
         run.execute(rows)
-        await_metrics(session)
         moved = group_metrics(session, f"{name} {batch}")
         rows.unpersist()
         _tell(name, run, moved)

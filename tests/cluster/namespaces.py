@@ -35,7 +35,7 @@ import pyarrow as pa
 from network import DRIVER, Network, network
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from standalone import await_metrics, session_on, standalone
+from standalone import session_on, standalone
 
 from grouping.groupings import RoutingTable, WorstCase
 from optimizers import Fixed, Locality, Optimizer, Plan, Topology
@@ -148,7 +148,6 @@ class Experiment:
         seconds = time.perf_counter() - started
         crossed = sum(map(self._net.received, WORKERS)) - before
         layout = run.layout
-        await_metrics(self._session)
         stages = group_metrics(self._session, group)
         stages = stages[-len(layout.stages) :]  # a new plan makes anchors first
         edge = run.batches[-1].edges[A_TO_B]
@@ -248,7 +247,6 @@ def _spread(session: SparkSession, made: DataFrame) -> None:
         group = f"spread {time.monotonic_ns()} {attempt}"
         session.sparkContext.setJobGroup(group, "tuples to memory")
         made.persist().count()
-        await_metrics(session)
         if len({task.host for task in group_metrics(session, group)[0].tasks}) == len(WORKERS):
             return
         made.unpersist(blocking=True)

@@ -110,11 +110,6 @@ def session_on(url: str, workers: int, **settings: str) -> Iterator[SparkSession
         session.stop()
 
 
-def await_metrics(session: SparkSession) -> None:
-    """Wait for what tasks have measured: it comes to Spark's books after their results."""
-    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001
-
-
 _SETTINGS = {
     "spark_ui_enabled": "false",
     "spark_ui_showConsoleProgress": "false",

@@ -366,3 +366,24 @@ def test_groups_of_one_operator_need_not_be_many():
     job = Topology((Operator("a", key="k", key_groups=1),))
 
     Statistics(groups={"a": groups(1)}).check(job)
+
+
+def test_what_is_remembered_is_all_that_was_seen_of_a_hop_faded_together():
+    hop = ("a", "b")
+    seen = Statistics(
+        pairs={hop: KeyPairs([1, 2], [7, 7], [4.0, 2.0])},
+        held_out={hop: KeyPairs([1], [7], [3.0])},
+        history={hop: KeyPairs([2, 3], [7, 8], [8.0, 1.0])},
+    )
+
+    kept = seen.remembered(0.5)[hop]
+
+    counts = dict(
+        zip(
+            zip(kept.left.tolist(), kept.right.tolist(), strict=True),
+            kept.counts.tolist(),
+            strict=True,
+        )
+    )
+    assert {(1, 7): 3.5, (2, 7): 5.0, (3, 8): 0.5} == counts
+    assert {} == Statistics(history={hop: kept}).remembered(0.5)
