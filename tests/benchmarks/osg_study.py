@@ -28,7 +28,7 @@ ROUND_ROBIN = "round robin"
 PUBLISHED = "published"
 PUBLISHED_FAST = "published, N = 64"
 OURS = "ours"
-OURS_SMALL = "ours, memory as published"
+OURS_FEW = "ours, 144 keys"
 FULL = "full knowledge"
 ACKNOWLEDGED = "shortest queue, every tuple acknowledged"
 INSTANT = "shortest queue, known at any moment"
@@ -40,7 +40,7 @@ CONTENDERS: Mapping[str, Grouping] = {
     PUBLISHED: OnlineShuffle(),
     PUBLISHED_FAST: OnlineShuffle(window=64),
     OURS: LeastWork(),
-    OURS_SMALL: LeastWork(keys=144),
+    OURS_FEW: LeastWork(keys=144),
     ACKNOWLEDGED: ShortestQueue(),
     INSTANT: ShortestQueue(instant=True),
     TWO_CHOICES: TwoChoices(instant=True),
@@ -251,7 +251,7 @@ HARDER = {
 
 def harder(scale: float) -> Json:
     """What real streams add to the study."""
-    names = (*CORE, OURS_SMALL, ACKNOWLEDGED)
+    names = (*CORE, OURS_FEW, ACKNOWLEDGED)
     found = _grid(scale, list(HARDER.values()), names)
     return [{"name": name, **seen} for name, seen in zip(HARDER, found, strict=True)]
 
