@@ -11,10 +11,10 @@ from grouping.hashing import Parts
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds.keys import take_rows
 from optimizers.operators import Edge
-from optimizers.runtime import probes
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.layout import Instance
 from optimizers.runtime.parcels import Parcel, packed
+from optimizers.runtime.probes import EdgeProbe
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.work import Work
 
@@ -38,7 +38,6 @@ class Outbox:
         self, work: Work, edge: Edge, instance: Instance, sender: int, report: TaskReport
     ) -> None:
         topology = work.topology
-        self._work = work
         self._edge = edge
         self._number = topology.edges.index(edge)
         self._columns = topology.key_columns(*edge.name)
@@ -46,6 +45,7 @@ class Outbox:
         self._sender = sender
         self._report = report
         self._largest = work.batch.get(edge.source, work.settings.parcel)
+        self._probe = EdgeProbe(work, edge, report)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -85,6 +85,11 @@ class Outbox:
             yield from self._pack(table.slice(start, step).combine_chunks())
         self._report.shipping += time.process_time() - started
 
+    def finish(self) -> Iterator[Parcel]:
+        """Yield parcels of all that is still here, and tell what was observed; nothing follows."""
+        yield from self.close()
+        self._probe.tell()
+
     def _pack(self, table: pa.Table) -> Iterator[Parcel]:
         """Sort tuples by target and pack them."""
         targets = self._targets(table)
@@ -118,7 +123,7 @@ class Outbox:
         if not self._grouping.needs_key:
             return self._router.route(len(table))
         keys = key_batch(table, self._columns, f"edge {self._edge}")
-        probes.observe_edge(self._work, self._edge, table, keys, self._report)
+        self._probe.look(table, keys)
         try:
             if self._owners is not None:
                 return self._owners.assign(keys)

@@ -21,6 +21,7 @@ from sketches.keys import Codes, pair_codes
 PAIRS, KEYS, GROUPS, TRAFFIC, COSTS = "pairs", "keys", "groups", "traffic", "costs"
 TRIAL = "trial"
 EACH, MEAN = "each", "mean"  # costs of each tuple by itself; of all tuples of a call alike
+_TOLD_AT_ONCE = 1 << 16  # samples of a hop; more are not kept waiting
 
 
 def name_of(kind: str, *operators: str) -> str:
@@ -33,40 +34,101 @@ def kind_of(name: str) -> tuple[str, ...]:
     return tuple(json.loads(name))
 
 
-def observe_edge(
-    work: Work, edge: Edge, tuples: pa.Table, keys: KeyBatch, report: TaskReport
-) -> None:
-    """Count with which keys of the keyed operators before them the tuples of an edge come.
+class EdgeProbe:
+    """Counts with which keys of the keyed operators before them the tuples of an edge come.
 
     An operator before is one whose key columns the tuples still have; where they do not, or have
     nulls or other things there by now, nothing is known of it. Where there are many tuples, one of
     several is looked at.
     Pairs are counted of keys of one column.
+
+    Args:
+        work: the job.
+        edge: the edge.
+        report: where to tell what was seen.
     """
-    wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
-    if not wanted:
-        return
-    step = max(1, -(-len(tuples) // work.settings.looked_at))
-    # Not the same ones from each sender and each time, for the stream may repeat itself.
-    rows = np.arange((report.sender + report.shipped) % step, len(tuples), step)
-    for first in work.hops.get(edge.name, ()):
-        before = work.topology.operator(first)
-        columns = *before.key_columns, *work.topology.key_columns(*edge.name)
-        if not set(before.key_columns) <= set(tuples.column_names):
-            continue
-        sample = take_rows(tuples.select(list(dict.fromkeys(columns))), rows)
-        there = without_nulls(sample, before.key_columns)
-        sample, right = sample.filter(pa.array(there)), keys.codes[rows[there]]
+
+    def __init__(self, work: Work, edge: Edge, report: TaskReport) -> None:
+        self._looked_at = work.settings.looked_at
+        self._report = report
+        wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
+        hops = work.hops.get(edge.name, ()) if wanted else ()
+        self._hops = [_Hop(work, first, edge, wanted, report) for first in hops]
+
+    def look(self, tuples: pa.Table, keys: KeyBatch) -> None:
+        """Look at tuples, whose keys at the edge's target are these."""
+        if not self._hops:
+            return
+        step = max(1, -(-len(tuples) // self._looked_at))
+        # Not the same ones from each sender and each time, for the stream may repeat itself.
+        offset = (self._report.sender + self._report.shipped) % step
+        rows = np.arange(offset, len(tuples), step)
+        for hop in self._hops:
+            if hop.may_know(tuples):
+                hop.add(tuples, rows, keys, step)
+
+    def tell(self) -> None:
+        """Tell what was seen."""
+        for hop in self._hops:
+            hop.tell()
+
+
+class _Hop:
+    """What was seen of the tuples of an edge that come from one keyed operator."""
+
+    def __init__(
+        self, work: Work, first: str, edge: Edge, wanted: frozenset[Probe], report: TaskReport
+    ) -> None:
+        before, after = work.topology.operator(first), work.topology.operator(edge.target)
+        self._names = first, edge.target
+        self._before = before.key_columns
+        self._columns = *before.key_columns, *work.topology.key_columns(*edge.name)
+        self._groups = (before.key_groups, after.key_groups) if Probe.GROUPS in wanted else None
+        self._pairs = Probe.PAIRS in wanted and len(self._columns) == 2
+        self._report = report
+        self._seen: list[pa.Table] = []
+        self._right: list[Codes] = []
+        self._weights: list[NDArray[np.int64]] = []
+        self._rows = 0
+
+    def may_know(self, tuples: pa.Table) -> bool:
+        """Return whether tuples still have the key columns of the operator before."""
+        return set(self._before) <= set(tuples.column_names)
+
+    def add(self, tuples: pa.Table, rows: NDArray[np.intp], keys: KeyBatch, step: int) -> None:
+        """Look at some rows of tuples, each of which stands for several."""
+        sample = take_rows(tuples.select(list(dict.fromkeys(self._columns))), rows)
+        there = without_nulls(sample, self._before)
+        if not there.all():
+            sample, rows = sample.filter(pa.array(there)), rows[there]
+        if not len(rows):
+            return
+        if self._seen and not self._seen[0].schema.equals(sample.schema):
+            self.tell()
+        self._seen.append(sample)
+        self._right.append(keys.codes[rows])
+        self._weights.append(np.full(len(rows), step))
+        self._rows += len(rows)
+        if self._rows >= _TOLD_AT_ONCE:
+            self.tell()
+
+    def tell(self) -> None:
+        """Report what was seen since the last time."""
+        if not self._seen:
+            return
+        tuples = pa.concat_tables(self._seen)
+        codes, weights = np.concatenate(self._right), np.concatenate(self._weights)
+        self._seen, self._right, self._weights, self._rows = [], [], [], 0
         try:
-            left = key_batch(sample, before.key_columns, f"operator {first!r}").codes
+            left = key_batch(tuples, self._before, f"operator {self._names[0]!r}").codes
         except FoldError:
-            continue  # the work between has made them something that is no key
-        if Probe.PAIRS in wanted and len(columns) == 2:
-            table = _pairs(sample.select(columns), pair_codes(left, right), step)
-            report.observe(name_of(PAIRS, first, edge.target), table)
-        if Probe.GROUPS in wanted:
-            sizes = before.key_groups, work.topology.operator(edge.target).key_groups
-            report.observe(name_of(TRAFFIC, first, edge.target), _traffic(left, right, sizes, step))
+            return  # the work between has made them something that is no key
+        if self._pairs:
+            table = _pairs(tuples.select(self._columns), pair_codes(left, codes), weights)
+            self._report.observe(name_of(PAIRS, *self._names), table)
+        if self._groups is not None:
+            table = _traffic(left, codes, self._groups, weights)
+            self._report.observe(name_of(TRAFFIC, *self._names), table)
 
 
 def observe_keys(  # noqa: PLR0913, PLR0917
@@ -119,17 +181,29 @@ def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]
     return there
 
 
-def _pairs(sample: pa.Table, codes: Codes, step: int) -> pa.Table:
+def _pairs(sample: pa.Table, codes: Codes, weights: NDArray[np.int64]) -> pa.Table:
     """Return each pair of keys once, with the number of tuples it stands for."""
-    _, firsts, counts = np.unique(codes, return_index=True, return_counts=True)
-    distinct = sample.take(pa.array(firsts))
-    return pa.table([*distinct.columns, pa.array(counts * step)], ["left", "right", "count"])
+    rows, counts = _summed(codes, weights)
+    return pa.table(
+        [*take_rows(sample, rows).columns, pa.array(counts)], ["left", "right", "count"]
+    )
 
 
-def _traffic(left: Codes, right: Codes, sizes: tuple[int, int], step: int) -> pa.Table:
+def _traffic(
+    left: Codes, right: Codes, sizes: tuple[int, int], weights: NDArray[np.int64]
+) -> pa.Table:
     """Return how many tuples went from which key group to which."""
     cells = code_parts(left, sizes[0]).astype(np.int64) * sizes[1] + code_parts(right, sizes[1])
-    found, counts = np.unique(cells, return_counts=True)
-    return pa.table(
-        {"source": found // sizes[1], "target": found % sizes[1], "tuples": counts * step}
-    )
+    rows, counts = _summed(cells, weights)
+    found = cells[rows]
+    return pa.table({"source": found // sizes[1], "target": found % sizes[1], "tuples": counts})
+
+
+def _summed(
+    values: Codes | NDArray[np.int64], weights: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return for each value a row that has it, by rising values, and what all such rows weigh."""
+    order = np.argsort(values)
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return order[starts], np.add.reduceat(weights[order], starts)

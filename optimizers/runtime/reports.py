@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from optimizers.errors import DeliveryError
 from optimizers.runtime.layout import Layout
+from optimizers.runtime.narrow import narrowed, widened
 from optimizers.runtime.parcels import REPORT, Parcel
 from optimizers.runtime.state_columns import Columns
 from optimizers.runtime.state_file import StateFile
@@ -194,6 +195,7 @@ def _check_complete(reports: Sequence[TaskReport], layout: Layout) -> None:
 
 
 def _written(table: pa.Table) -> bytes:
+    table = narrowed(table)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -201,7 +203,7 @@ def _written(table: pa.Table) -> bytes:
 
 
 def _read(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
+    return widened(pa.ipc.open_stream(data).read_all())
 
 
 def _parts(data: bytes) -> list[bytes]:

@@ -222,7 +222,7 @@ class Worker:
 
     def _finish(self) -> Iterator[Parcel]:
         for outbox in self._outboxes:
-            yield from outbox.close()
+            yield from outbox.finish()
         for _, worker in self._attached:
             yield from worker._finish()  # noqa: SLF001
         if self._output:

@@ -298,7 +298,7 @@ def _statistics(spark: SparkSession, rows: int, batches: int) -> Result:
         engine = SparkEngine(checkpoint=tempfile.mkdtemp(), spark=spark, settings=_QUIET)
         runs[name] = engine.run(job, [], Looking(probes))
     seconds: dict[str, list[float]] = {"off": [], "on": []}
-    for batch in range(WARM + 2 * batches):
+    for batch in range(WARM + 4 * batches):
         for name in list(runs)[:: 1 if batch % 2 else -1]:
             taken = _timed(runs[name], _rows(spark, batch, rows, KEYS))
             if batch >= WARM:

@@ -42,7 +42,7 @@ def box(grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key
 
 def sent(outbox, batches):
     found = [parcel for batch in batches for parcel in outbox.send(batch)]
-    return [*found, *outbox.close()]
+    return [*found, *outbox.finish()]
 
 
 def by_target(parcels):

@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 
 from grouping.groupings import LocalOrShuffle
 from grouping.hashing import hash_parts
-from optimizers import Edge, Operator, Topology
+from grouping.key_batch import KeyBatch
+from optimizers import Edge, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.runtime import probes
-from optimizers.runtime.probes import kind_of, name_of
+from optimizers.runtime.files import Location
+from optimizers.runtime.layout import Layout
+from optimizers.runtime.probes import EdgeProbe, kind_of, name_of
+from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.work import Settings, Work
 from optimizers.statistics import Probe
 
 ALL = frozenset(Probe)
@@ -85,6 +90,77 @@ def test_one_tuple_of_several_stands_for_them(tmp_path):
     (row,) = seen(driver, {"s": table}, probes.PAIRS, "a", "b")
 
     assert {"left": 1, "right": "x", "count": 400} == row
+
+
+class TestTuplesThatAreLookedAtInSeveralGoes:
+    """A task packs what it emits in pieces, and tells once what was in all of them."""
+
+    def told(self, pieces, **settings):
+        """What is reported of tuples that come in these pieces."""
+        layout = Layout.of(job(), any_job.CLUSTER, Plan())
+        given = Settings(observes=ALL, **settings)
+        work = Work(layout, {}, Location("/nowhere"), given)
+        report = TaskReport(operator="a", instance=0, sender=0)
+        probe = EdgeProbe(work, layout.topology.edge("a", "b"), report)
+        for piece in pieces:
+            probe.look(piece, KeyBatch.read(piece.column("l")))
+        probe.tell()
+        probe.tell()  # there is nothing more to tell
+        return report.observed.get(name_of(probes.PAIRS, "a", "b"), []), report
+
+    def counted(self, tables):
+        found = Counter()
+        for row in (row for table in tables for row in table.to_pylist()):
+            found[row["left"], row["right"]] += row["count"]
+        return found
+
+    @given(st.lists(st.integers(0, 30), max_size=5))
+    def test_a_pair_is_told_once(self, sizes):
+        pieces = [rows(size, seed) for seed, size in enumerate(sizes)]
+
+        tables, _ = self.told(pieces)
+
+        assert sum(map(pairs, pieces), Counter()) == self.counted(tables)
+        assert int(sum(sizes) > 0) == len(tables)
+        assert len(self.counted(tables)) == sum(map(len, tables))
+
+    def test_each_tuple_stands_for_as_many_as_in_its_piece(self):
+        large = pa.table({"k": [1] * 400, "l": ["x"] * 400})
+        small = pa.table({"k": [1] * 60 + [2] * 20, "l": ["x"] * 80})
+
+        tables, report = self.told([large, small, small.slice(0, 30)], looked_at=40)
+
+        assert {(1, "x"): 400 + 60 + 30, (2, "x"): 20} == self.counted(tables)
+        (traffic,) = report.observed[name_of(probes.TRAFFIC, "a", "b")]
+        assert 400 + 80 + 30 == pc.sum(traffic.column("tuples")).as_py()
+
+    def test_keys_may_come_in_columns_of_several_types(self):
+        wide = rows(20)
+        narrow = wide.set_column(0, "k", wide.column("k").cast(pa.int8()))
+        floats = wide.set_column(0, "k", wide.column("k").cast(pa.float64()))
+
+        tables, _ = self.told([wide, narrow, floats, wide])
+
+        assert {pair: 3 * n for pair, n in pairs(wide).items()} == self.counted(tables)
+
+    def test_tables_of_several_types_arrive_as_one(self):
+        wide = rows(20)
+        _, report = self.told([wide, wide.set_column(0, "k", wide.column("k").cast(pa.int8()))])
+
+        (table,) = TaskReport.from_parcel(report.to_parcel(0, 0)).observed[
+            name_of(probes.PAIRS, "a", "b")
+        ]
+
+        assert {pair: 2 * n for pair, n in pairs(wide).items()} == self.counted([table])
+
+    def test_not_more_than_a_bounded_number_is_kept_waiting(self, monkeypatch):
+        monkeypatch.setattr(probes, "_TOLD_AT_ONCE", 10)
+        pieces = [rows(4, seed) for seed in range(7)]
+
+        tables, _ = self.told(pieces)
+
+        assert 3 == len(tables)
+        assert sum(map(pairs, pieces), Counter()) == self.counted(tables)
 
 
 def test_senders_look_at_different_tuples(tmp_path):
