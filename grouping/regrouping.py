@@ -136,6 +136,7 @@ class _Search:
         self._limits = limits
         self._homes = inertia * groups.at_home
         self._rows = np.arange(len(groups.parts))
+        self._passed: dict[tuple[bytes, float], Integers] = {}
         # Whatever gains less than that may gain by rounding only.
         self.least = _ROUNDING * float(groups.weights.sum() + groups.loads.sum())
 
@@ -149,7 +150,10 @@ class _Search:
     def improved(self, parts: Integers, price: float) -> Integers:
         """Return a better division, at a price for each tuple above a limit, or this one."""
         for _ in range(_PASSES):
-            better = self._pass(parts, price)
+            question = parts.tobytes(), price
+            better = self._passed.get(question)
+            if better is None:  # searches from several starts often come to the same division
+                better = self._passed[question] = self._pass(parts, price)
             if np.array_equal(better, parts):
                 break
             parts = better
@@ -161,22 +165,28 @@ class _Search:
         parts, best = start.copy(), start.copy()
         held, pulls = self._held(parts), self._pulls(parts)
         worth = pulls - price * self._added(held, list(range(number)))
-        done = rows < number  # what parts have that is no group stays
-        change = np.array([-1.0, 1.0])
+        closed = np.zeros_like(worth)  # added to what a move gains: it is out of the question
+        closed[rows, parts] = -np.inf
+        closed[:number] = -np.inf  # what parts have that is no group stays
+        gains = np.empty_like(worth)
+        waiting = len(rows) - number
         gained, most, since = 0.0, self.least, 0
-        while since < _PATIENCE and not done.all():
-            staying = pulls[rows, parts] - price * self._freed(held, parts)
-            gains = worth - staying[:, np.newaxis]
-            gains[done] = -np.inf
-            gains[rows, parts] = -np.inf
+        while since < _PATIENCE and waiting:
+            # Groups that have moved stay where they are, so the others are where they were.
+            staying = pulls[rows, start] - price * self._freed(held, start)
+            np.subtract(worth, staying[:, np.newaxis], out=gains)
+            np.add(gains, closed, out=gains)
             group, there = divmod(int(gains.argmax()), number)
             gained += float(gains[group, there])
-            both = [int(parts[group]), there]
+            here = int(parts[group])
             parts[group] = there
-            done[group] = True
-            held[:, both] += change * groups.loads[:, group, np.newaxis]
-            pulls[:, both] += change * groups.weights[:, group, np.newaxis]
+            closed[group] = -np.inf
+            for table, moved in ((held, groups.loads[:, group]), (pulls, groups.weights[:, group])):
+                table[:, here] -= moved
+                table[:, there] += moved
+            both = [here, there]
             worth[:, both] = pulls[:, both] - price * self._added(held, both)
+            waiting -= 1
             since += 1
             if gained > most:
                 best, most, since = parts.copy(), gained + self.least, 0
@@ -199,10 +209,10 @@ class _Search:
         above = held[:, columns] - self._limits[:, columns]
         wider = above[:, np.newaxis] + self._groups.loads[:, :, np.newaxis]
         more = np.maximum(wider, 0.0) - np.maximum(above, 0.0)[:, np.newaxis]
-        return np.asarray(more.sum(axis=0))
+        return np.asarray(np.add.reduce(more, axis=0))
 
     def _freed(self, held: Numbers, parts: Integers) -> Numbers:
         """Return how much less would be above the limit of each group's part without it."""
         above = (held - self._limits)[:, parts]
         less = np.maximum(above, 0.0) - np.maximum(above - self._groups.loads, 0.0)
-        return np.asarray(less.sum(axis=0))
+        return np.asarray(np.add.reduce(less, axis=0))

@@ -110,13 +110,20 @@ class RoutingTable(Grouping):
     def find(self, keys: Any) -> tuple[NDArray[np.bool_], Parts]:
         """Return which keys the table knows, and the instance of each, as `assign` does."""
         batch = KeyBatch.read(keys)
-        self._check_kind(batch.column)
-        codes = batch.column.codes
-        parts = self._slots.find(codes)
+        parts = self.look_up(batch.column)
         known = parts != ABSENT
         unknown = np.flatnonzero(~known)
-        parts[unknown] = code_parts(codes[unknown], self.instances)
+        parts[unknown] = code_parts(batch.column.codes[unknown], self.instances)
         return batch.spread(known), batch.spread(parts)
+
+    def look_up(self, keys: KeyColumn) -> Parts:
+        """Return the instance that the table names for each key; `ABSENT` where it names none.
+
+        Raises:
+            InvalidKeyError: these are not of the table's kind.
+        """
+        self._check_kind(keys)
+        return self._slots.find(keys.codes)
 
     @property
     def codes(self) -> Codes:

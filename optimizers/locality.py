@@ -132,6 +132,9 @@ class Locality(Optimizer):
         if self.offline and standing.decided:
             return Plan()
         trial = _Trial(self, standing, evidence)
+        if self.worth and trial.local_now <= trial.local_then:
+            note = self._note(standing, "nothing to gain", {**trial.figures, "gained": 0.0})
+            return Plan(notes=(note,))
         lesson = evidence.lesson(evidence.seen, with_past=trial.keeps_past)
         proposal = self.divide(standing, lesson)
         if not self.worth:
@@ -171,19 +174,11 @@ class Locality(Optimizer):
         The gain is that of a routing made without some of the last epoch's pairs, on those: what
         it has merely learned by heart does not count.
         """
-        tested = trial.evidence.tested
-        local_then = standing.locality(standing.tables, tested)
-        local_now = standing.locality(trial.learned, tested)
         lasting = trial.lasting
         tuples = sum(pairs.total for pairs in trial.evidence.seen.values())
         # What lasts fades from epoch to epoch; this is the sum over all epochs to come.
-        gained = (local_now - local_then) * tuples * lasting / (1 - lasting)
-        figures = {
-            "local then": local_then,
-            "local now": local_now,
-            "lasting": lasting,
-            "with past": float(trial.keeps_past),
-        }
+        gained = (trial.local_now - trial.local_then) * tuples * lasting / (1 - lasting)
+        figures = {**trial.figures, "lasting": lasting}
         keys, size = standing.moving(proposal, statistics)
         tuple_size = standing.tuple_bytes(statistics)
         if size is None or tuple_size is None:
@@ -206,6 +201,25 @@ class _Trial:
     strategy: Locality
     standing: Standing
     evidence: Evidence
+
+    @cached_property
+    def local_then(self) -> float:
+        """The share of the pairs that were kept out that the owners of now have local."""
+        return self.standing.locality(self.standing.tables, self.evidence.tested)
+
+    @cached_property
+    def local_now(self) -> float:
+        """The share of them that owners have local that were learned from the others."""
+        return self.standing.locality(self.learned, self.evidence.tested)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What a note tells of it."""
+        return {
+            "local then": self.local_then,
+            "local now": self.local_now,
+            "with past": float(self.keeps_past),
+        }
 
     @cached_property
     def keeps_past(self) -> bool:

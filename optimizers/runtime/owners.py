@@ -49,11 +49,14 @@ class KeyOwners:
         batch = KeyBatch.read(keys)
         if self.rule is not None:
             return self.rule.router(self.instances).route(len(batch), batch)
-        by_group = self.by_group(batch.column.codes)
-        if self.table is not None and len(self.table):
-            known, parts = self.table.find(batch.column)
-            by_group[known] = parts[known]
-        return batch.spread(by_group)
+        codes = batch.column.codes
+        if self.table is None or not len(self.table):
+            return batch.spread(self.by_group(codes))
+        parts = self.table.look_up(batch.column)
+        unknown = np.flatnonzero(parts == ABSENT)
+        if len(unknown):
+            parts[unknown] = self.by_group(codes[unknown])
+        return batch.spread(parts)
 
     def by_group(self, codes: Codes) -> Parts:
         """Return who would own each key if the table did not know it."""

@@ -26,7 +26,27 @@ def test_pairs_without_correlation_are_left_alone_with_a_note():
     for decision in decisions:
         (note,) = decision.notes
         assert ("Locality", "a and b") == (note.by, note.about)
-        assert "not worth what would have to move" == note.text
+        assert note.text in {"nothing to gain", "not worth what would have to move"}
+
+
+def test_where_nothing_can_be_gained_no_routing_is_worked_out(monkeypatch):
+    """A short epoch teaches less than the owners of now know."""
+    learned = ask(Locality(), correlated(0), history={HOP: correlated(1)})
+    divided = []
+    divide = Locality.divide
+    monkeypatch.setattr(Locality, "divide", lambda *a: divided.append(a) or divide(*a))
+
+    for history in ({}, {HOP: random_pairs(1)}):
+        divided.clear()
+        plan = ask(Locality(), correlated(1, tuples=400), current=learned, history=history)
+
+        (note,) = plan.notes
+        found = dict(note.figures)
+        assert not plan
+        assert "nothing to gain" == note.text
+        assert found["local now"] <= found["local then"]
+        assert 0.0 == found["gained"]
+        assert 1 + len(history) == len(divided)  # to find that out
 
 
 def test_correlation_that_is_new_every_epoch_is_left_alone_once_that_is_known():
