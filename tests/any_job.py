@@ -577,7 +577,17 @@ class Driver:
     """Runs a job in this process, batch by batch."""
 
     def __init__(
-        self, folder, job, plans=(), *, observes=(), every=1, drift=None, remember=99, **settings
+        self,
+        folder,
+        job,
+        plans=(),
+        *,
+        observes=(),
+        every=1,
+        drift=None,
+        meanwhile=False,
+        remember=99,
+        **settings,
     ):
         self.job = job
         self.checkpoint = Checkpoint.create_or_open(Location(str(folder)), job)
@@ -589,6 +599,7 @@ class Driver:
             self.checkpoint,
             every=every,
             drift=drift,
+            meanwhile=meanwhile,
             remember=remember,
             settings=Settings(**settings),
         )

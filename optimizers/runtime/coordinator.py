@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optimizers.cluster import Cluster
-from optimizers.errors import CheckpointError
+from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
@@ -25,9 +25,10 @@ from optimizers.runtime.reports import TaskReport, check_delivery
 from optimizers.runtime.state_columns import Columns, columns_after
 from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.summary import BatchSummary, Decision
+from optimizers.runtime.thinking import Thought
 from optimizers.runtime.ways import Trial
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_work
-from optimizers.statistics import Probe, Statistics
+from optimizers.statistics import Probe
 from optimizers.topology import Topology
 from sketches.checks import whole
 from sketches.values import FrozenMap
@@ -66,6 +67,8 @@ class Coordinator:
         every: after how many batches the optimizer is asked.
         drift: by how much the share of tuples that stay on their node may fall, between keyed
             operators, before it is asked earlier; None for never.
+        meanwhile: whether batches go on while it thinks. What it decides comes into force with
+            the first batch that begins after its answer, and it is not asked again before.
         keep: of how many batches the state is kept at least.
         remember: how many batches, and how many decisions, it can tell of afterwards.
         settings: how tasks go about their work; what is observed is up to the optimizer.
@@ -80,17 +83,22 @@ class Coordinator:
         *,
         every: int = 10,
         drift: float | None = 0.1,
+        meanwhile: bool = False,
         keep: int = 2,
         remember: int = REMEMBERED,
         settings: Settings | None = None,
     ) -> None:
         check_work(topology)
+        if not isinstance(meanwhile, bool):
+            raise InvalidValueError(f"meanwhile={meanwhile!r} is not a bool; give True or False")
         self._topology = topology
         self._cluster = cluster
         self._checkpoint = checkpoint
         self._council = Council(
             topology, cluster, optimizer, every=every, drift=drift, remember=remember
         )
+        self._meanwhile = meanwhile
+        self._thought: Thought | None = None
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._trials: dict[str, Trial] = defaultdict(Trial)
@@ -111,7 +119,8 @@ class Coordinator:
         begins = self._committed is None and checkpoint.plan_of(0) is None
         self._decided = Plan()
         if begins:
-            self._decided = self._council.ask(Statistics(), -1, self._plan, self._columns)
+            question = self._council.question(-1, self._plan, self._state)
+            self._decided = self._council.decide(question, self._columns)
 
     @property
     def next_batch(self) -> int:
@@ -147,6 +156,11 @@ class Coordinator:
     def layout(self) -> Layout:
         """The job as it is laid out."""
         return self._layout
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the optimizer looks for an answer while batches go on."""
+        return self._thought is not None and not self._thought.is_over
 
     def assign(self) -> Assignment:
         """Say what is to be done in the next batch; asked again, it says the same.
@@ -198,12 +212,27 @@ class Coordinator:
         for report in reports:
             for table in report.observed.get(name_of(TRIAL, report.operator), ()):
                 self._trials[report.operator].add(table)
-        if self._council.hear(summary, reports, record.tuples):
-            self._decided = self._council.decide(batch, self._plan, self._state, self._columns)
+        self._decide(batch, is_time=self._council.hear(summary, reports, record.tuples))
         self._adopt(reports)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
         return summary
+
+    def _decide(self, batch: int, *, is_time: bool) -> None:
+        """Ask the optimizer if it is time to, or see whether it has answered."""
+        thought = self._thought
+        if thought is not None:
+            if thought.is_over:
+                self._thought = None
+                self._decided = self._council.weigh(
+                    thought.question, thought.answer(), self._columns
+                )
+        elif is_time:
+            question = self._council.question(batch, self._plan, self._state)
+            if self._meanwhile:
+                self._thought = self._council.begin_to_think(question)
+            else:
+                self._decided = self._council.decide(question, self._columns)
 
     @property
     def _state(self) -> StateFiles:
@@ -251,10 +280,11 @@ class Coordinator:
     def _adopt(self, reports: Sequence[TaskReport]) -> None:
         """Let the next plan give an owner to keys that are unknown to tables that adopt.
 
-        Not in the batch after which something else changes, which may be these very tables.
+        Not in the batch after which something else changes, nor while the optimizer thinks, which
+        may change these very tables.
         """
         tables = self._adoption.after(self._layout, reports)
-        if tables and not self._decided:
+        if tables and not self._decided and self._thought is None:
             number = sum(map(len, tables.values())) - sum(
                 len(adopting(self._layout.topology, name) or ()) for name in tables
             )

@@ -1,7 +1,6 @@
 """The council: hears what happens in a job, asks the optimizer in time, and weighs its answer."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,8 +18,9 @@ from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.state_columns import Columns
 from optimizers.runtime.state_table import KEY
 from optimizers.runtime.summary import BatchSummary, Decision
+from optimizers.runtime.thinking import Answer, Question, Thought
 from optimizers.runtime.work import StateFiles, check_change
-from optimizers.statistics import EdgeStatistics, Statistics
+from optimizers.statistics import EdgeStatistics
 from optimizers.topology import Topology
 from sketches.checks import amount, whole
 
@@ -81,54 +81,63 @@ class Council:
         self._epoch.add(reports, summary.seconds)
         return self._has_drifted(summary) or self._epoch.batches >= self._every
 
-    def decide(
-        self, batch: int, current: Plan, state: StateFiles, columns: Mapping[str, Columns]
-    ) -> Plan:
-        """End an epoch with a batch, and return what is to change after it.
+    def question(self, batch: int, current: Plan, state: StateFiles) -> Question:
+        """End an epoch with a batch, and return what the optimizer is to be asked.
 
         Args:
-            batch: the batch.
+            batch: the batch; -1 for before the first.
             current: the plan in force.
             state: the state that the batch has left.
-            columns: the columns of state, as far as they are known.
         """
         sizes = {
             name: float(sum(file.bytes for files in instances for file in files))
             for name, instances in state.items()
         }
         statistics = self._epoch.statistics(sizes, self._history)
-        decided = self.ask(statistics, batch, current, columns)
-        if self._optimizer.memory:
-            self._history |= statistics.remembered(self._optimizer.memory)
-        self._epochs += 1
-        self.begin(self._layout)
-        return decided
-
-    def ask(
-        self,
-        statistics: Statistics,
-        batch: int,
-        current: Plan,
-        columns: Mapping[str, Columns],
-    ) -> Plan:
-        """Ask the optimizer, keep what it said, and return it if it can be carried out."""
         world = self._topology.under(current), self._cluster.under(current)
-        started = time.process_time()
-        plan = self._optimizer.plan(*world, statistics, current)
-        seconds = time.process_time() - started
+        local = _locality(self._epoch.edges, self._keyed_edges())
+        if batch >= 0:
+            if self._optimizer.memory:
+                self._history |= statistics.remembered(self._optimizer.memory)
+            self._epochs += 1
+            self.begin(self._layout)
+        return Question(batch, *world, statistics, current, local)
+
+    def decide(self, question: Question, columns: Mapping[str, Columns]) -> Plan:
+        """Ask the optimizer, wait for its answer, and return what is to change.
+
+        Args:
+            question: what it is asked.
+            columns: the columns of state, as far as they are known.
+        """
+        return self.weigh(question, question.put_to(self._optimizer), columns)
+
+    def begin_to_think(self, question: Question) -> Thought:
+        """Ask the optimizer without waiting; see `weigh` for what it will say."""
+        return Thought(question, self._optimizer)
+
+    def weigh(self, question: Question, answer: Answer, columns: Mapping[str, Columns]) -> Plan:
+        """Keep what the optimizer said, and return it if it can be carried out."""
+        plan, current = answer.plan, question.current
         refused, changes = "", bool(plan)
         try:
             amended = current.amended(plan)
             amended.check(self._topology, self._cluster)
             later = self._topology.under(amended)
-            check_change(world[0], later)
+            check_change(question.topology, later)
             _check_kinds(later, columns)
             changes = bool(plan) and self._completed(amended) != self._completed(current)
         except (PlanError, UnknownNameError) as error:
             refused = str(error)
-        local = _locality(self._epoch.edges, self._keyed_edges())
         applied = changes and not refused
-        decision = Decision(batch, plan, refused, local, seconds=seconds, applied=applied)
+        decision = Decision(
+            question.after,
+            plan,
+            refused,
+            question.local,
+            seconds=answer.seconds,
+            applied=applied,
+        )
         _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
         self.happened.add_decision(decision)
         return plan if applied else Plan()

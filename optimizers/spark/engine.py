@@ -47,6 +47,9 @@ class SparkEngine:
         every: after how many micro-batches the optimizer is asked.
         drift: by how much the share of tuples that stay on their node may fall, between keyed
             operators, before the optimizer is asked earlier; None for never.
+        meanwhile: whether batches go on while the optimizer thinks, so that a job need not wait
+            for it. What it decides comes into force with the first batch that begins after its
+            answer: results are the same, but equal runs need not change plans after equal batches.
         remember: how many batches, and how many decisions, a run can tell of; of all there were
             it can tell the sums.
         settings: how tasks go about their work.
@@ -57,6 +60,7 @@ class SparkEngine:
     cluster: Cluster | None = None
     every: int = 10
     drift: float | None = 0.1
+    meanwhile: bool = False
     remember: int = REMEMBERED
     settings: Settings = field(default_factory=Settings)
 

@@ -75,6 +75,7 @@ class Run:
             self._checkpoint,
             every=engine.every,
             drift=engine.drift,
+            meanwhile=engine.meanwhile,
             remember=engine.remember,
             settings=engine.settings,
         )

@@ -8,7 +8,8 @@ by the second, on three hosts with an instance of each operator. In nine tuples 
 together. Three routings take turns batch by batch, on the same tuples:
 
 hash:      what engines do by default.
-locality:  `Locality` at work; it has decided before anything is measured, and goes on observing.
+locality:  `Locality` at work; it has decided before anything is measured, and goes on observing,
+           and deciding every ten batches, while batches go on.
 worst:     its tables for the first operator, and for the second the instance on the next host.
 
 Paddings are random, and Spark is told not to compress what it shuffles: on two cores for a whole
@@ -47,7 +48,7 @@ from optimizers.spark.metrics import group_metrics
 
 WORKERS = (1, 2, 3)  # by their number as hosts; the master is on 0
 KEYS = 300
-LEARNING = 11  # batches; the optimizer is asked after ten
+LEARNING = 14  # batches; the optimizer is asked after ten, and batches go on while it thinks
 LEARNED_FROM = 4_000  # bytes of padding; Java gets its methods compiled by them, too
 KEEP_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
@@ -176,7 +177,9 @@ class Experiment:
         job = job.then("second", key="right", parallelism=len(WORKERS), apply=Count())
         checkpoint = str(self._folder / name)
         settings = Settings(keep_output=False)
-        engine = SparkEngine(checkpoint=checkpoint, spark=self._session, settings=settings)
+        engine = SparkEngine(
+            checkpoint=checkpoint, spark=self._session, meanwhile=True, settings=settings
+        )
         return engine.run(job, [], optimizer)
 
 
