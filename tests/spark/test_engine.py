@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from dataclasses import dataclass
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -173,6 +174,39 @@ def test_locality_brings_keys_together_on_spark(spark, tmp_path):
     assert run.batches[3].locality(hop) > 0.9
     assert counted(tables, "place") == state_of(run, "by_place", "place")
     assert any(decision.applied for decision in run.decisions)
+
+
+class Patient(Optimizer):
+    """Plans two instances once it may, and leaves all alone before the first batch."""
+
+    def __init__(self):
+        self.may_answer = Event()
+
+    def plan(self, topology, cluster, statistics, current):
+        if not statistics.operators:
+            return Plan()
+        assert self.may_answer.wait(60)
+        return Plan(parallelism={"by_user": 2})
+
+
+def test_batches_go_on_while_the_optimizer_thinks(spark, tmp_path):
+    job = Job.source("in", parallelism=2).then("by_user", key="user", parallelism=5)
+    optimizer = Patient()
+    engine = SparkEngine(checkpoint=str(tmp_path), every=1, meanwhile=True)
+    run = engine.run(job, [], optimizer)
+    tables = [tuples(batch) for batch in range(3)]
+
+    for table in tables:  # it has been asked after the first
+        run.execute(frame(spark, table))
+    assert [5, 5, 5] == [len(batch.loads("by_user")) for batch in run.batches]
+    optimizer.may_answer.set()
+    while len(run.batches[-1].loads("by_user")) == 5:
+        assert len(tables) < 30
+        tables.append(tuples(len(tables)))
+        run.execute(frame(spark, tables[-1]))
+
+    assert 2 == len(run.batches[-1].loads("by_user"))
+    assert counted(tables, "user") == state_of(run, "by_user", "user")
 
 
 def test_a_stopped_job_goes_on_where_it_was(spark, tmp_path):
