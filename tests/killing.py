@@ -355,10 +355,16 @@ def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str |
     kinds = itertools.cycle(
         (
             Task(folder="", job="chain", source="rate"),
-            Task(folder="", job="fork", source="files"),
+            Task(folder="", job="fork", source="files", meanwhile=True),
             Task(folder="", job="fork", source="rate", master="local[2,9]", flaky=True),
             Task(folder="", job="chain", source="files"),
-            Task(folder="", job="fork", source="rate", master="local-cluster[2,1,1024]"),
+            Task(
+                folder="",
+                job="fork",
+                source="rate",
+                master="local-cluster[2,1,1024]",
+                meanwhile=True,
+            ),
         )
     )
     for number, kind in enumerate(kinds):

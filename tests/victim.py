@@ -65,6 +65,7 @@ class Task:
         flaky: whether tasks fail at their first attempt, some early and some late.
         slow: seconds that some tasks take longer at their first attempt.
         settings: settings of Spark.
+        meanwhile: whether batches go on while the optimizer thinks.
         alone: whether executors find nothing on their own but what Spark and Penstock need.
         kept: where the checkpoint is, if not in the folder.
     """
@@ -79,6 +80,7 @@ class Task:
     flaky: bool = False
     slow: float = 0.0
     settings: dict[str, str] = field(default_factory=dict)
+    meanwhile: bool = False
     alone: bool = False
     kept: str | None = None
 
@@ -301,7 +303,11 @@ def main() -> int:
     task = Task(**json.loads(Path(sys.argv[1]).read_text()))
     note(task, "up")
     engine = SparkEngine(
-        checkpoint=task.checkpoint, spark=_session(task), cluster=Cluster.uniform(2), every=1
+        checkpoint=task.checkpoint,
+        spark=_session(task),
+        cluster=Cluster.uniform(2),
+        every=1,
+        meanwhile=task.meanwhile,
     )
     spark = engine.spark
     stream = _rate(spark, task) if task.source == "rate" else files(spark, task)
