@@ -6,6 +6,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -47,7 +48,7 @@ def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel):
 
 def test_the_wheel_works_on_its_own(wheel, tmp_path):
     # -P keeps this folder off the import path, -S the installed (editable) Penstock.
-    numpy_home = Path(sys.modules["numpy"].__file__).parent.parent if "numpy" in sys.modules else ""
+    numpy_home = Path(np.__file__).parent.parent
     code = (
         f"import sys; sys.path[:0] = [{str(wheel)!r}, {str(numpy_home)!r}]\n"
         "import optimizers, optimizers.shadowing\n"
