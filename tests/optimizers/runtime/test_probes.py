@@ -143,6 +143,22 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
 
         assert {pair: 3 * n for pair, n in pairs(wide).items()} == self.counted(tables)
 
+    @pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.binary()])
+    def test_keys_may_come_as_dictionaries_of_other_words_in_each_piece(self, kind):
+        pieces = []
+        for words in (["u", "v"], ["w", "u"], ["v"]):
+            keys = pa.array(words * 3).cast(pa.binary() if kind == pa.binary() else pa.string())
+            pieces.append(pa.table({"k": keys.cast(kind), "l": ["x"] * len(keys)}))
+        coded = [piece.set_column(0, "k", piece["k"].dictionary_encode()) for piece in pieces]
+
+        expected, _ = self.told(pieces)
+        _, report = self.told(coded)
+
+        arrived = TaskReport.from_parcel(report.to_parcel(0, 0))
+        tables = arrived.observed[name_of(probes.PAIRS, "a", "b")]
+        assert 9 + 6 == sum(self.counted(expected).values())
+        assert self.counted(expected) == self.counted(tables)
+
     def test_tables_of_several_types_arrive_as_one(self):
         wide = rows(20)
         _, report = self.told([wide, wide.set_column(0, "k", wide.column("k").cast(pa.int8()))])
