@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optimizers.cluster import Cluster
-from optimizers.errors import CheckpointError, InvalidValueError
+from optimizers.errors import CheckpointError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
@@ -25,7 +25,6 @@ from optimizers.runtime.reports import TaskReport, check_delivery
 from optimizers.runtime.state_columns import Columns, columns_after
 from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.summary import BatchSummary, Decision
-from optimizers.runtime.thinking import Thought
 from optimizers.runtime.ways import Trial
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_work
 from optimizers.statistics import Probe
@@ -89,16 +88,18 @@ class Coordinator:
         settings: Settings | None = None,
     ) -> None:
         check_work(topology)
-        if not isinstance(meanwhile, bool):
-            raise InvalidValueError(f"meanwhile={meanwhile!r} is not a bool; give True or False")
         self._topology = topology
         self._cluster = cluster
         self._checkpoint = checkpoint
         self._council = Council(
-            topology, cluster, optimizer, every=every, drift=drift, remember=remember
+            topology,
+            cluster,
+            optimizer,
+            every=every,
+            drift=drift,
+            meanwhile=meanwhile,
+            remember=remember,
         )
-        self._meanwhile = meanwhile
-        self._thought: Thought | None = None
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._trials: dict[str, Trial] = defaultdict(Trial)
@@ -119,8 +120,7 @@ class Coordinator:
         begins = self._committed is None and checkpoint.plan_of(0) is None
         self._decided = Plan()
         if begins:
-            question = self._council.question(-1, self._plan, self._state)
-            self._decided = self._council.decide(question, self._columns)
+            self._decided = self._council.decide_first(self._plan, self._columns)
 
     @property
     def next_batch(self) -> int:
@@ -160,7 +160,7 @@ class Coordinator:
     @property
     def is_thinking(self) -> bool:
         """Whether the optimizer looks for an answer while batches go on."""
-        return self._thought is not None and not self._thought.is_over
+        return self._council.is_thinking
 
     def assign(self) -> Assignment:
         """Say what is to be done in the next batch; asked again, it says the same.
@@ -212,27 +212,12 @@ class Coordinator:
         for report in reports:
             for table in report.observed.get(name_of(TRIAL, report.operator), ()):
                 self._trials[report.operator].add(table)
-        self._decide(batch, is_time=self._council.hear(summary, reports, record.tuples))
+        self._council.hear(summary, reports, record.tuples)
+        self._decided = self._council.decide(batch, self._plan, self._state, self._columns)
         self._adopt(reports)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
         return summary
-
-    def _decide(self, batch: int, *, is_time: bool) -> None:
-        """Ask the optimizer if it is time to, or see whether it has answered."""
-        thought = self._thought
-        if thought is not None:
-            if thought.is_over:
-                self._thought = None
-                self._decided = self._council.weigh(
-                    thought.question, thought.answer(), self._columns
-                )
-        elif is_time:
-            question = self._council.question(batch, self._plan, self._state)
-            if self._meanwhile:
-                self._thought = self._council.begin_to_think(question)
-            else:
-                self._decided = self._council.decide(question, self._columns)
 
     @property
     def _state(self) -> StateFiles:
@@ -284,7 +269,7 @@ class Coordinator:
         may change these very tables.
         """
         tables = self._adoption.after(self._layout, reports)
-        if tables and not self._decided and self._thought is None:
+        if tables and not self._decided and not self._council.has_asked:
             number = sum(map(len, tables.values())) - sum(
                 len(adopting(self._layout.topology, name) or ()) for name in tables
             )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grouping.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
-from optimizers.errors import InvalidKeyError, PlanError, UnknownNameError
+from optimizers.errors import InvalidKeyError, InvalidValueError, PlanError, UnknownNameError
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -20,7 +20,7 @@ from optimizers.runtime.state_table import KEY
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.thinking import Answer, Question, Thought
 from optimizers.runtime.work import StateFiles, check_change
-from optimizers.statistics import EdgeStatistics
+from optimizers.statistics import EdgeStatistics, Statistics
 from optimizers.topology import Topology
 from sketches.checks import amount, whole
 
@@ -37,6 +37,8 @@ class Council:
         every: after how many batches it is asked.
         drift: by how much the share of tuples that stay on their node may fall, between keyed
             operators, before it is asked earlier; None for never.
+        meanwhile: whether batches go on while it thinks; it is not asked again before it has
+            answered.
         remember: how many batches, and how many decisions, can be told of afterwards.
 
     Attributes:
@@ -51,6 +53,7 @@ class Council:
         *,
         every: int = 10,
         drift: float | None = 0.1,
+        meanwhile: bool = False,
         remember: int = REMEMBERED,
     ) -> None:
         self._topology = topology
@@ -58,19 +61,34 @@ class Council:
         self._optimizer = optimizer
         self._every = whole("every", every, at_least=1)
         self._drift = None if drift is None else amount("drift", drift, up_to=1.0)
+        if not isinstance(meanwhile, bool):
+            raise InvalidValueError(f"meanwhile={meanwhile!r} is not a bool; give True or False")
+        self._meanwhile = meanwhile
+        self._thought: Thought | None = None
         self._history: dict[EdgeName, KeyPairs] = {}
         self._epochs = 0
         self.happened = History(remember)
         self.begin(Layout.of(topology, cluster, Plan()))
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the optimizer was asked something, and its answer is not weighed yet."""
+        return self._thought is not None
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the optimizer looks for an answer while batches go on."""
+        return self._thought is not None and not self._thought.is_over
 
     def begin(self, layout: Layout) -> None:
         """Begin to count anew, for a job that is laid out in another way from now on."""
         self._layout = layout
         self._epoch = Epoch(layout, self._epochs)
         self._best_local = 0.0  # the share of local tuples in the best batch of this epoch
+        self._is_time = False  # to ask
 
-    def hear(self, summary: BatchSummary, reports: Sequence[TaskReport], tuples: int) -> bool:
-        """Take in what happened in a batch; return whether it is time to ask.
+    def hear(self, summary: BatchSummary, reports: Sequence[TaskReport], tuples: int) -> None:
+        """Take in what happened in a batch.
 
         Args:
             summary: the batch.
@@ -79,44 +97,58 @@ class Council:
         """
         self.happened.add_batch(summary, tuples=tuples)
         self._epoch.add(reports, summary.seconds)
-        return self._has_drifted(summary) or self._epoch.batches >= self._every
+        self._is_time = self._has_drifted(summary) or self._epoch.batches >= self._every
 
-    def question(self, batch: int, current: Plan, state: StateFiles) -> Question:
-        """End an epoch with a batch, and return what the optimizer is to be asked.
+    def decide_first(self, current: Plan, columns: Mapping[str, Columns]) -> Plan:
+        """Return what the optimizer wants before the first batch, when nothing was seen."""
+        question = self._question(-1, Statistics(), current)
+        return self._weighed(question, question.put_to(self._optimizer), columns)
+
+    def decide(
+        self, batch: int, current: Plan, state: StateFiles, columns: Mapping[str, Columns]
+    ) -> Plan:
+        """Return what is to change after a batch; most often nothing.
 
         Args:
-            batch: the batch; -1 for before the first.
+            batch: the batch, which was heard of.
             current: the plan in force.
             state: the state that the batch has left.
+            columns: the columns of state, as far as they are known.
         """
+        thought = self._thought
+        if thought is not None:
+            if not thought.is_over:
+                return Plan()
+            self._thought = None
+            return self._weighed(thought.question, thought.answer(), columns)
+        if not self._is_time:
+            return Plan()
+        question = self._end_epoch(batch, current, state)
+        if self._meanwhile:
+            self._thought = Thought(question, self._optimizer)
+            return Plan()
+        return self._weighed(question, question.put_to(self._optimizer), columns)
+
+    def _end_epoch(self, batch: int, current: Plan, state: StateFiles) -> Question:
+        """Return what the optimizer is to be asked, and begin to count anew."""
         sizes = {
             name: float(sum(file.bytes for files in instances for file in files))
             for name, instances in state.items()
         }
         statistics = self._epoch.statistics(sizes, self._history)
+        question = self._question(batch, statistics, current)
+        if self._optimizer.memory:
+            self._history |= statistics.remembered(self._optimizer.memory)
+        self._epochs += 1
+        self.begin(self._layout)
+        return question
+
+    def _question(self, batch: int, statistics: Statistics, current: Plan) -> Question:
         world = self._topology.under(current), self._cluster.under(current)
         local = _locality(self._epoch.edges, self._keyed_edges())
-        if batch >= 0:
-            if self._optimizer.memory:
-                self._history |= statistics.remembered(self._optimizer.memory)
-            self._epochs += 1
-            self.begin(self._layout)
         return Question(batch, *world, statistics, current, local)
 
-    def decide(self, question: Question, columns: Mapping[str, Columns]) -> Plan:
-        """Ask the optimizer, wait for its answer, and return what is to change.
-
-        Args:
-            question: what it is asked.
-            columns: the columns of state, as far as they are known.
-        """
-        return self.weigh(question, question.put_to(self._optimizer), columns)
-
-    def begin_to_think(self, question: Question) -> Thought:
-        """Ask the optimizer without waiting; see `weigh` for what it will say."""
-        return Thought(question, self._optimizer)
-
-    def weigh(self, question: Question, answer: Answer, columns: Mapping[str, Columns]) -> Plan:
+    def _weighed(self, question: Question, answer: Answer, columns: Mapping[str, Columns]) -> Plan:
         """Keep what the optimizer said, and return it if it can be carried out."""
         plan, current = answer.plan, question.current
         refused, changes = "", bool(plan)
