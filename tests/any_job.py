@@ -543,10 +543,11 @@ def counted(rows):
 def outputs_of(checkpoint):
     """What left the job in the last batch, by operator."""
     found = {}
-    for path in checkpoint.last_commit().outputs:
-        _, operator, _ = path.split("/")
-        rows = pq.read_table(checkpoint.location.path_of(path)).to_pylist()
-        found.setdefault(unquote(operator), []).extend(rows)
+    for file in checkpoint.last_commit().outputs:
+        rows = pq.read_table(checkpoint.location.path_of(file.path))
+        assert (file.rows, file.schema) == (len(rows), rows.schema.remove_metadata())
+        assert unquote(file.path.split("/")[1]) == file.operator
+        found.setdefault(file.operator, []).extend(rows.to_pylist())
     return {name: counted(rows) for name, rows in found.items()}
 
 

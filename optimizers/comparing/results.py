@@ -1,7 +1,6 @@
 """What a job has come to, read from its checkpoint: the results of its keys, and what left it."""
 
 from collections import defaultdict
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -42,15 +41,10 @@ def outputs_of(checkpoint: Checkpoint) -> dict[str, pa.Table]:
     """Return what left the job in the last batch, by the operator that emitted it."""
     commit = checkpoint.last_commit()
     parts: dict[str, list[pa.Table]] = defaultdict(list)
-    for path in commit.outputs if commit is not None else ():
-        content = checkpoint.location.read(path)
-        parts[_operator_of(path)].append(pq.read_table(pa.BufferReader(content)))
+    for file in commit.outputs if commit is not None else ():
+        content = checkpoint.location.read(file.path)
+        parts[file.operator].append(pq.read_table(pa.BufferReader(content)))
     return {name: pa.concat_tables(tables) for name, tables in parts.items()}
-
-
-def _operator_of(path: str) -> str:
-    """Return which operator wrote a file of output, see `runtime.output`."""
-    return unquote(path.split("/")[1])
 
 
 def _joined(fold: Fold, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -203,7 +203,7 @@ class Coordinator:
             batch=batch,
             plan=assignment.planned,
             state=self._state_after(reports),
-            outputs=tuple(file.path for report in reports for file in report.output),
+            outputs=tuple(file for report in reports for file in report.output),
             tuples=sum(report.tuples for report in reports if not self._inputs(report.operator)),
         )
         self._checkpoint.commit(record)

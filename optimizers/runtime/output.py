@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from optimizers.runtime.files import Location
-from optimizers.runtime.reports import OutputFile
+from optimizers.runtime.output_file import OutputFile
 from optimizers.runtime.state_file import Attempt
 from optimizers.runtime.tables import joined
 
@@ -27,4 +27,4 @@ def write_output(
     name = f"{attempt.batch:010}-{attempt.instance}-{attempt.name}.parquet"
     path = f"{FOLDER}/{quote(attempt.operator, safe='')}/{name}"
     location.write_atomically(path, content)
-    return OutputFile(path, len(table), content.size)
+    return OutputFile(path, attempt.operator, table.schema, len(table), content.size)

@@ -12,6 +12,7 @@ import numpy as np
 from optimizers.documents import Record, read, write
 from optimizers.errors import CorruptDataError, InvalidValueError, StateError
 from optimizers.operators import Operator
+from optimizers.runtime.output_file import OutputFile, from_json_types, to_json_types
 from optimizers.runtime.state_file import LARGEST_BATCH, Kind, StateFile
 from optimizers.topology import Topology
 from sketches.checks import whole
@@ -193,7 +194,7 @@ class Commit:
         plan: the batch with which the plan in force came; None where none was ever saved.
         state: for each operator and each of its instances the files that its state adds up
             from, oldest first; none where it has no keys.
-        outputs: the files of output that belong to it.
+        outputs: the files of output that belong to it, with their operators and columns.
         tuples: how many tuples came into the job.
         facts: other numbers worth keeping, each with its name.
         revision: how often the same state was written anew.
@@ -202,7 +203,7 @@ class Commit:
     batch: int
     plan: int | None = None
     state: Mapping[str, tuple[tuple[StateFile, ...], ...]] = field(default_factory=FrozenMap)
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[OutputFile, ...] = ()
     tuples: int = 0
     facts: Mapping[str, float] = field(default_factory=FrozenMap)
     revision: int = 0
@@ -222,9 +223,9 @@ class Commit:
         }
         object.__setattr__(self, "state", FrozenMap(state))
         outputs = listed("outputs", self.outputs)
-        for path in outputs:
-            if not isinstance(path, str):
-                raise InvalidValueError(f"outputs holds {path!r}; give names of files")
+        for file in outputs:
+            if not isinstance(file, OutputFile):
+                raise InvalidValueError(f"outputs holds {file!r}; give an OutputFile")
         object.__setattr__(self, "outputs", outputs)
         facts = named("facts", self.facts, object)
         numbers = {name: _fact(name, value) for name, value in facts.items()}
@@ -234,7 +235,7 @@ class Commit:
     def files(self) -> frozenset[str]:
         """All files that it refers to."""
         state = (file.path for _, _, files in self.instances() for file in files)
-        return frozenset([*state, *self.outputs])
+        return frozenset([*state, *(file.path for file in self.outputs)])
 
     def instances(self) -> list[tuple[str, int, tuple[StateFile, ...]]]:
         """Return operator, instance and files of state, one after the other."""
@@ -252,7 +253,7 @@ class Commit:
             "revision": self.revision,
             "tuples": self.tuples,
             "facts": dict(self.facts),
-            "outputs": list(self.outputs),
+            "outputs": to_json_types(self.outputs),
             "state": {
                 name: [[file.to_dict() for file in files] for files in instances]
                 for name, instances in self.state.items()
@@ -271,7 +272,7 @@ class Commit:
             record.take("batch", int),
             record.optional("plan", int),
             record.mapping("state", _instances),
-            record.strings("outputs"),
+            from_json_types(record.take("outputs", dict)),
             record.take("tuples", int),
             record.take("facts", dict, {}),
             record.take("revision", int),

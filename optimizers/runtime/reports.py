@@ -4,7 +4,7 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from optimizers.errors import DeliveryError
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.narrow import narrowed, widened
+from optimizers.runtime.output_file import OutputFile, from_json_types, to_json_types
 from optimizers.runtime.parcels import REPORT, Parcel
 from optimizers.runtime.state_columns import Columns
 from optimizers.runtime.state_file import StateFile
@@ -44,15 +45,6 @@ class Flow:
         self.rows += other.rows
         self.bytes += other.bytes
         self.digest = (self.digest + other.digest) % _MODULUS
-
-
-@dataclass(frozen=True, slots=True)
-class OutputFile:
-    """A file of tuples that left the job."""
-
-    path: str
-    rows: int
-    bytes: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +102,7 @@ class TaskReport:
         facts["received"] = [[edge, *flow.counts] for edge, flow in self.received.items()]
         facts["sent"] = [[*ends, *flow.counts] for ends, flow in self.sent.items()]
         facts["state"] = None if self.state is None else [file.to_dict() for file in self.state]
-        facts["output"] = [asdict(file) for file in self.output]
+        facts["output"] = to_json_types(self.output)
         facts["observed"] = list(self.observed)
         body = json.dumps(facts).encode()
         # Streams that meet may have keys of one kind in columns of different types.
@@ -133,7 +125,7 @@ class TaskReport:
             facts["state"] = tuple(StateFile.from_value(file) for file in facts["state"])
         if facts["columns"] is not None:
             facts["columns"] = tuple(map(tuple, facts["columns"]))
-        facts["output"] = tuple(OutputFile(**file) for file in facts["output"])
+        facts["output"] = from_json_types(facts["output"])
         tables = ([_read(data)] for data in others)
         facts["observed"] = dict(zip(facts["observed"], tables, strict=True))
         return cls(**facts)

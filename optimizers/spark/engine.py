@@ -14,6 +14,7 @@ from optimizers.plan import Plan
 from optimizers.runtime.files import Location
 from optimizers.runtime.history import REMEMBERED
 from optimizers.runtime.work import Settings
+from optimizers.spark.leaving import Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
@@ -70,7 +71,7 @@ class SparkEngine:
         batches: Iterable[Sources] | Sources,
         optimizer: Optimizer | None = None,
         *,
-        each_batch: Callable[[DataFrame, int], None] | None = None,
+        each_batch: Sinks | None = None,
     ) -> "Run":
         """Run a job on bounded data, batch by batch, and return what happened.
 
@@ -81,9 +82,10 @@ class SparkEngine:
             batches: for each batch the rows of each source, by its name; where there is one
                 source, its rows alone. One batch needs no list around it.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
-            each_batch: is called with what left the job in a batch, and its number. A job that
-                goes on begins with the last batch that is done, for who knows whether it came
-                to that.
+            each_batch: is called with what left the job in a batch, and its number. Where several
+                operators feed no other, a column ``operator`` says whose a row is; or give a
+                mapping from operators to functions. A job that goes on begins with the last
+                batch that is done, for who knows whether it came to that.
         """
         run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), each_batch)
         listed = [batches] if isinstance(batches, DataFrame | Mapping) else batches
@@ -100,7 +102,7 @@ class SparkEngine:
         streams: Streams,
         optimizer: Optimizer | None = None,
         *,
-        each_batch: Callable[[DataFrame, int], None] | None = None,
+        each_batch: Sinks | None = None,
         trigger: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> "StreamingRun":
@@ -111,8 +113,8 @@ class SparkEngine:
             streams: the stream of each source, by its name; of the only source, alone. What a
                 plan says of ``batch`` acts on those that are `Sized`, or played back by `replay`.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
-            each_batch: is called with what left the job in a batch, and its number. After a
-                crash it may be called again with the same batch.
+            each_batch: is called with what left the job in a batch, and its number, as in `run`.
+                After a crash it may be called again with the same batch.
             trigger: how often, as `DataStreamWriter.trigger` takes it; by default without pause.
             name: of the query, in Spark's own reports.
         """

@@ -1,38 +1,137 @@
-"""What left a job in a batch, as a DataFrame."""
+"""What left a job in a batch, as DataFrames, and to whom it is handed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
+from optimizers.errors import CheckpointError, FoldError, InvalidValueError, UnknownNameError
 from optimizers.runtime.files import Location
+from optimizers.runtime.output_file import OutputFile
+from optimizers.topology import Topology
+
+OPERATOR = "operator"
+"""The column that tells rows of several operators apart."""
+
+Sink: TypeAlias = Callable[[DataFrame, int], None]
+"""Gets rows that left the job in a batch, and the batch's number."""
+
+Sinks: TypeAlias = Sink | Mapping[str, Sink]
+"""One for all that leaves the job, or one for each operator by its name."""
 
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 
 
-def left_in(session: SparkSession, location: Location, files: Sequence[str]) -> DataFrame:
+def final_operators(topology: Topology) -> tuple[str, ...]:
+    """Return the operators whose tuples leave the job: those that feed no other."""
+    return tuple(name for name in topology.order if not topology.outputs(name))
+
+
+def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str = "each_batch") -> None:
+    """Refuse what no rows can be handed to.
+
+    Args:
+        sinks: the sinks.
+        operators: whose rows there may be.
+        where: how the sinks are called in messages.
+    """
+    if sinks is None or (callable(sinks) and not isinstance(sinks, Mapping)):
+        return
+    if not isinstance(sinks, Mapping):
+        raise InvalidValueError(
+            f"{where}={sinks!r} is neither a function of rows and batch, nor a mapping from "
+            "operators to such functions"
+        )
+    for name, sink in sinks.items():
+        if name not in operators:
+            raise UnknownNameError(
+                f"{where} names {name!r}, whose rows do not leave the job; those of "
+                f"{', '.join(map(repr, operators)) or 'no operator'} do"
+            )
+        if not callable(sink):
+            raise InvalidValueError(
+                f"{where}[{name!r}]={sink!r} is no function; give one of rows and batch"
+            )
+
+
+def hand_out(
+    rows: Callable[[Iterable[OutputFile]], DataFrame],
+    files: Iterable[OutputFile],
+    operators: Sequence[str],
+    sinks: Sinks,
+    batch: int,
+) -> None:
+    """Hand the rows of a batch to sinks: to one all of them, to several each its operator's.
+
+    Where one sink gets rows and several operators may have some, a first column says whose.
+    A sink is not called for a batch in which there are no rows for it.
+
+    Args:
+        rows: reads files of one operator.
+        files: of the batch.
+        operators: whose rows there may be, in their order.
+        sinks: who gets them.
+        batch: its number.
+    """
+    by_operator = {name: [file for file in files if file.operator == name] for name in operators}
+    frames = {name: rows(mine) for name, mine in by_operator.items() if mine}
+    if isinstance(sinks, Mapping):
+        for name, frame in frames.items():
+            if name in sinks:
+                sinks[name](frame, batch)
+    elif frames:
+        sinks(_as_one(frames) if len(operators) > 1 else frames[operators[0]], batch)
+
+
+def left_in(session: SparkSession, location: Location, files: Iterable[OutputFile]) -> DataFrame:
     """Return the rows of files of output; where one has no such column, it is null there.
 
-    Several operators may feed nothing, and each has columns of its own. Asked to read files of
-    different columns at once, Spark would go by those of one file, and drop all others.
+    Asked to read files of different columns at once, Spark would go by those of one file, and
+    drop all others. Their columns are known from the commit: the driver opens none of them.
 
     Args:
         session: the session.
         location: the checkpoint.
-        files: their names there; at least one.
+        files: at least one.
 
     Raises:
         CheckpointError: a file is missing.
     """
     alike: dict[pa.Schema, list[str]] = {}
-    for name in files:
-        content = pa.BufferReader(location.read(name, mapped=True))
-        schema = pq.read_schema(content).remove_metadata()
-        alike.setdefault(schema, []).append(_as_spark_reads(location.path_of(name)))
-    frames = (session.read.parquet(*paths) for paths in alike.values())
+    for file in files:
+        alike.setdefault(file.schema, []).append(_as_spark_reads(location.path_of(file.path)))
+    try:
+        return _united(session.read.parquet(*paths) for paths in alike.values())
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        path = (error.getMessageParameters() or {}).get("path")
+        raise CheckpointError(
+            f"{path} is missing, though a commit refers to it; bring it back from a copy, or begin "
+            "with a new checkpoint"
+        ) from None
+
+
+def _as_one(frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the rows of several operators, with a first column that says whose they are."""
+    for name, frame in frames.items():
+        if OPERATOR in frame.columns:
+            raise FoldError(
+                f"rows of several operators leave the job, and a column {OPERATOR!r} is to tell "
+                f"them apart, but rows of {name!r} have one already; rename it, or give "
+                "each_batch a mapping from operators to functions"
+            )
+    return _united(
+        frame.select(sql.lit(name).alias(OPERATOR), "*") for name, frame in frames.items()
+    )
+
+
+def _united(frames: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 

@@ -3,8 +3,8 @@
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Work
 from optimizers.spark.failures import told_as_ours
-from optimizers.spark.leaving import left_in
+from optimizers.spark.leaving import Sinks, check_sinks, final_operators, hand_out, left_in
 from optimizers.spark.pinning import Pins, executor_hosts
 from optimizers.spark.replay import admit
 from optimizers.spark.shipping import ship
@@ -50,7 +50,7 @@ class Run:
         session: by which session.
         topology: the job.
         optimizer: who decides.
-        each_batch: gets what leaves the job.
+        each_batch: gets what leaves the job; see `leaving.hand_out`.
     """
 
     def __init__(
@@ -59,10 +59,12 @@ class Run:
         session: SparkSession,
         topology: Topology,
         optimizer: Optimizer,
-        each_batch: Callable[[DataFrame, int], None] | None,
+        each_batch: Sinks | None,
     ) -> None:
         self._session = session
         self._topology = topology
+        self._final = final_operators(topology)
+        check_sinks(each_batch, self._final)
         self._each_batch = each_batch
         self._checkpoint = Checkpoint.create_or_open(Location(engine.checkpoint), topology)
         hosts = executor_hosts(session)
@@ -170,9 +172,8 @@ class Run:
         commit = self._coordinator.committed
         if self._each_batch is None or commit is None or commit.batch != number:
             return
-        if commit.outputs:
-            rows = left_in(self._session, self._checkpoint.location, commit.outputs)
-            self._each_batch(rows, number)
+        read = partial(left_in, self._session, self._checkpoint.location)
+        hand_out(read, commit.outputs, self._final, self._each_batch, number)
 
     def _assign(self) -> Assignment:
         """Return what is to be done next, having told recorded sources what to let in from now."""

@@ -4,13 +4,9 @@ Each gets the rows of a batch and its number. After a crash a batch may be hande
 the same number and the same rows; these sinks then replace what they wrote.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from pyspark.sql import DataFrame
-
-Sink: TypeAlias = Callable[[DataFrame, int], None]
 
 
 @dataclass(frozen=True)

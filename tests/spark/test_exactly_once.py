@@ -193,9 +193,13 @@ class TestHandingOut:
             job, rows, each_batch=lambda rows, _: handed.extend(rows.collect())
         )
 
-        columns = ("user", "count", "place", "sum")
+        columns = ("operator", "user", "count", "place", "sum")
         found = {tuple(row[column] for column in columns) for row in handed}
-        assert {(1, 1, None, None), (2, 1, None, None), (None, None, 7, 7)} == found
+        assert {
+            ("by_user", 1, 1, None, None),
+            ("by_user", 2, 1, None, None),
+            ("by_place", None, None, 7, 7),
+        } == found
         assert 3 == len(handed)
 
     def test_a_file_that_is_missing_is_named(self, spark, tmp_path):

@@ -15,6 +15,7 @@ from optimizers.errors import CheckpointError, InvalidValueError, StateError, Un
 from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.cleaning import batch_of
 from optimizers.runtime.files import Location
+from optimizers.runtime.output_file import OutputFile
 from optimizers.runtime.records import Commit, Identity, sealed
 from optimizers.runtime.state_file import Attempt, Kind, write_state
 
@@ -43,6 +44,10 @@ def rows(counts, gone=None):
     if gone is not None:
         columns["gone"] = pa.array([place in gone for place in places], pa.bool_())
     return pa.table(columns)
+
+
+def output_at(path):
+    return OutputFile(path, "count", pa.schema([("word", pa.string())]))
 
 
 def write(here, batch, counts, *, instance=0, name="a", gone=None):
@@ -324,7 +329,7 @@ def test_cleaning_keeps_what_kept_batches_need_and_what_may_be_at_work(keep, bat
         chain = (file,) if rewrite else (*chain, file)
         output = f"output/{batch:010}-0-a.parquet"
         here.write_new(output, b"")
-        commits.append(Commit(batch, plan, {"count": (chain, ())}, (output,)))
+        commits.append(Commit(batch, plan, {"count": (chain, ())}, (output_at(output),)))
         checkpoint.commit(commits[-1])
     running = {write(here, batches, {1: 1}, name="running").path, f"output/{batches:010}-0-a.x"}
     here.write_new(f"output/{batches:010}-0-a.x", b"")
@@ -401,7 +406,9 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
     base = filled.last_commit().state["count"][0]
     chain = (*base, write(here, 1, {2: 20}, gone=set()), write(here, 1, {1: 0}, name="c", gone={1}))
     single = (write(here, 1, {3: 30}, instance=1),)
-    filled.commit(Commit(1, 0, {"count": (chain, single, ())}, ("output/x",), 9, {"s": 1}))
+    filled.commit(
+        Commit(1, 0, {"count": (chain, single, ())}, (output_at("output/x"),), 9, {"s": 1})
+    )
     before = state_of(filled)
 
     compacted = filled.compact()
@@ -409,7 +416,7 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
     assert {"w2": 20, "w3": 30} == before == state_of(filled)
     assert compacted == filled.last_commit() == Checkpoint.open(here).last_commit()
     assert compacted == filled.commit_of(1)
-    assert (1, 1, 0, ("output/x",), 9, {"s": 1}) == (
+    assert (1, 1, 0, (output_at("output/x"),), 9, {"s": 1}) == (
         compacted.batch,
         compacted.revision,
         compacted.plan,

@@ -22,6 +22,7 @@ from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.cleaning import batch_of
 from optimizers.runtime.disks import Disk, LocalDisk, NameTakenError
 from optimizers.runtime.files import Location
+from optimizers.runtime.output_file import OutputFile
 from optimizers.runtime.records import Commit
 from optimizers.runtime.state_file import Attempt, Kind, write_state
 
@@ -168,8 +169,9 @@ class Job:
         state = tuple(self.chain(batch, each, chains[each], changes, before) for each in range(2))
         output = f"output/{batch:010}-0-{next(self.attempts)}.arrow"
         self.here.write_new(output, b"rows")
+        file = OutputFile(output, "count", pa.schema([]))
         plan = None if saved is None else saved.batch
-        self.checkpoint.commit(Commit(batch, plan, {"count": state}, (output,), len(changes)))
+        self.checkpoint.commit(Commit(batch, plan, {"count": state}, (file,), len(changes)))
 
     def chain(self, batch, instance, files, changes, before):
         mine = {place: count for place, count in changes.items() if place % 2 == instance}

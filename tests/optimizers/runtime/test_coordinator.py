@@ -169,7 +169,7 @@ class TestOneDriver:
             reports = driver.run({"s": [pa.table({"k": [n]}) for n in range(3)]})
             driver.coordinator.commit(driver.assigned, reports[::step], 1.0)
             files = driver.checkpoint.last_commit().outputs
-            outputs.append([path.split("-")[1] for path in files])
+            outputs.append([file.path.split("-")[1] for file in files])
 
         assert ["0", "1", "2"] == outputs[0] == outputs[1]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from strategies import topologies
 
 from optimizers import Operator, Plan, Topology
 from optimizers.errors import CorruptDataError, InvalidValueError, StateError
+from optimizers.runtime.output_file import OutputFile
 from optimizers.runtime.records import Commit, Identity, OperatorIdentity, sealed, unsealed
 from optimizers.runtime.state_file import Kind, StateFile
 
@@ -37,6 +39,14 @@ def chains(draw, batch):
     )
 
 
+def output_files():
+    kinds = st.sampled_from((pa.int64(), pa.string(), pa.list_(pa.decimal128(9, 2))))
+    schemas = st.dictionaries(st.text(max_size=5), kinds, max_size=3).map(pa.schema)
+    return st.builds(
+        OutputFile, st.text(min_size=1), st.text(), schemas, SMALL, SMALL, st.booleans()
+    )
+
+
 @st.composite
 def commits(draw):
     batch = draw(SMALL)
@@ -45,7 +55,7 @@ def commits(draw):
         batch,
         draw(st.none() | st.integers(0, batch)),
         draw(st.dictionaries(names, st.lists(chains(batch), max_size=3), max_size=3)),
-        tuple(draw(st.lists(names, max_size=3))),
+        tuple(draw(st.lists(output_files(), max_size=3))),
         draw(SMALL),
         draw(
             st.dictionaries(names, st.integers() | st.floats(allow_nan=False, allow_infinity=False))
@@ -72,7 +82,8 @@ FILES = (
     StateFile("state/count/0000000003-0-a.arrow", 3, 5, 900, 7, Kind.BASE),
     StateFile("state/count/0000000004-0-b.arrow", 4, 1, 90, 8, Kind.DELTA),
 )
-COMMIT = Commit(5, 3, {"count": (FILES, FILES[:1], ())}, ("output/x",), 10, {"seconds": 0.5})
+OUTPUT = OutputFile("output/x", "x", pa.schema([("word", pa.string())]), 3, 400)
+COMMIT = Commit(5, 3, {"count": (FILES, FILES[:1], ())}, (OUTPUT,), 10, {"seconds": 0.5})
 DOCUMENTS = {
     "commit": (COMMIT.to_json(), Commit.from_sealed),
     "identity": (Identity.of(with_count()).to_json(), Identity.from_sealed),
@@ -113,7 +124,7 @@ def test_a_commit_tells_the_files_it_refers_to():
         ({"plan": 6}, InvalidValueError, "plan=6"),
         ({"tuples": -1}, InvalidValueError, "tuples=-1"),
         ({"revision": -1}, InvalidValueError, "revision=-1"),
-        ({"outputs": (1,)}, InvalidValueError, "outputs holds 1"),
+        ({"outputs": ("output/x",)}, InvalidValueError, "outputs holds 'output/x'; give an Out"),
         ({"facts": {"x": math.nan}}, InvalidValueError, r"facts\['x'\]=nan is not a finite number"),
         ({"facts": {"x": True}}, InvalidValueError, r"facts\['x'\]=True"),
         ({"facts": {"x": "1"}}, InvalidValueError, r"facts\['x'\]='1'"),

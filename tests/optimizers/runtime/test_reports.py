@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from optimizers import Cluster, DeliveryError, LocalOrShuffle, Plan, Topology
 from optimizers.runtime.layout import Layout
+from optimizers.runtime.output_file import OutputFile
 from optimizers.runtime.parcels import REPORT, Parcel
-from optimizers.runtime.reports import Flow, OutputFile, TaskReport, check_delivery
+from optimizers.runtime.reports import Flow, TaskReport, check_delivery
 from optimizers.runtime.state_file import Kind, StateFile
 
 COUNTS = st.integers(0, 1 << 40)
@@ -24,7 +25,10 @@ FILES = st.builds(
     st.integers(0, (1 << 32) - 1),
     st.sampled_from(Kind),
 )
-OUTPUT = st.builds(OutputFile, st.text(), COUNTS, COUNTS)
+SCHEMAS = st.sampled_from((pa.schema([]), pa.schema([("ä", pa.list_(pa.decimal128(9, 2)))])))
+OUTPUT = st.builds(
+    OutputFile, st.text(min_size=1), st.text(), SCHEMAS, COUNTS, COUNTS, st.booleans()
+)
 COLUMNS = st.lists(st.tuples(st.text(), st.text()), max_size=3).map(tuple)
 TABLES = st.lists(st.integers(), max_size=3).map(
     lambda numbers: pa.table({"n": pa.array([n % 9 for n in numbers], pa.int64())})
