@@ -1,11 +1,13 @@
 """Plain Python values as Arrow columns: none is changed on the way, none of another type let in.
 
-Arrow itself turns 1.5 into the integer 1, and leaves out what a struct has no field for.
+Arrow itself turns 1.5 into the integer 1, and leaves out what a struct has no field for. And some
+values end the whole process: a map of which an item is no pair, an Arrow scalar for a dictionary,
+lists nested thousands deep. So values are looked through here before Arrow sees them.
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,10 @@ from optimizers.folds.messages import listed, shown
 
 _UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
 _NOTHING = type(None)
+_NO_NUMBERS = (bool, np.timedelta64)  # although Python and numpy count them among the integers
+_SIMPLE = {bool, int, float, str, bytes, _NOTHING}
+_DEEPEST = 64
+"""Nested deeper than this, no type is looked for: Arrow's search has no end of its own."""
 
 
 def column_of(
@@ -112,6 +118,13 @@ def _misfit(where: str, value: Any, kind: pa.DataType) -> FoldError:
 
 
 def _common_type(values: Sequence[Any], where: Callable[[int], str]) -> pa.DataType:
+    simple = set(map(type, values)) <= _SIMPLE
+    for place, value in enumerate(() if simple else values):
+        if _is_deep(value, _DEEPEST):
+            raise FoldError(
+                f"{where(place)}: a value is nested more than {_DEEPEST} levels deep, or holds "
+                "itself; flatten it, or keep it as text"
+            )
     try:
         return pa.array(values).type
     except _UNFIT:
@@ -120,6 +133,19 @@ def _common_type(values: Sequence[Any], where: Callable[[int], str]) -> pa.DataT
             f"{where(place)}: {shown(values[place])} has no type in common with the values before "
             "it; convert it, or declare the type: output=pa.schema(...)"
         ) from None
+
+
+def _is_deep(value: Any, levels: int) -> bool:
+    """Return whether a value has more levels of lists and mappings than these."""
+    if isinstance(value, Mapping):
+        inner: Iterable[Any] = value.values()
+    elif isinstance(value, np.ndarray):
+        inner = value.flat if value.dtype == object else ()
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner = value
+    else:
+        return False
+    return levels == 0 or any(_is_deep(item, levels - 1) for item in inner)
 
 
 def _fails(values: Sequence[Any]) -> int:
@@ -160,7 +186,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     if types.is_boolean(kind):
         return isinstance(value, bool | np.bool_)
     if types.is_integer(kind):
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return isinstance(value, int | np.integer) and not isinstance(value, _NO_NUMBERS)
     if types.is_floating(kind):
         return _is_float(value, kind)
     if _is_text(kind):
@@ -179,19 +205,48 @@ def _fits_nested(value: Any, kind: pa.DataType) -> bool:
         return (
             isinstance(value, Mapping)
             and value.keys() == named.keys()
+            and len(named) == kind.num_fields
             and all(_fits(value[name], inner) for name, inner in named.items())
         )
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        whole = isinstance(value, list | tuple | np.ndarray)
-        return whole and all(_fits(item, kind.value_type) for item in value)
+    if types.is_map(kind):
+        return _is_list(value) and all(_fits_entry(entry, kind) for entry in value)
+    if _is_list_type(kind):
+        return _is_list(value) and all(_fits(item, kind.value_type) for item in value)
+    inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if types.is_nested(inner) or types.is_dictionary(inner):
+        return False  # a union, say, or a tensor: none that Spark knows, and Arrow is unsafe there
     try:
-        return bool(pa.scalar(value, kind).as_py() == value)
+        return not isinstance(value, pa.Scalar) and bool(pa.scalar(value, kind).as_py() == value)
     except _UNFIT:
         return False
 
 
+def _fits_entry(entry: Any, kind: pa.DataType) -> bool:
+    """Return whether it is a key and a value of a map."""
+    if not isinstance(entry, tuple) or len(entry) != 2 or entry[0] is None:
+        return False
+    return _fits(entry[0], kind.key_type) and _fits(entry[1], kind.item_type)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+def _is_list_type(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
+
+
 def _is_float(value: Any, kind: pa.DataType) -> bool:
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+    if not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    if isinstance(value, _NO_NUMBERS):
         return False
     if kind == pa.float64() or not math.isfinite(value):
         return True

@@ -1,8 +1,12 @@
 """Plain Python values as columns: they come back as they were, or are refused."""
 
 import datetime as dt
+import functools
 import math
+import subprocess
+import sys
 from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -45,11 +49,16 @@ def kinds_with_values(draw, depth=2):
     if depth == 0 or draw(st.booleans()):
         return draw(st.sampled_from(PLAIN))
     kind, values = draw(kinds_with_values(depth - 1))
-    match draw(st.sampled_from(("list", "large_list", "fixed", "struct"))):
+    match draw(st.sampled_from(("list", "large_list", "fixed", "view", "map", "struct"))):
         case "list":
             return pa.list_(kind), st.lists(values | st.none(), max_size=3)
         case "large_list":
             return pa.large_list(kind), st.lists(values, max_size=3)
+        case "view":
+            return pa.list_view(kind), st.lists(values | st.none(), max_size=3)
+        case "map":
+            entries = st.tuples(TEXT, values | st.none())
+            return pa.map_(pa.string(), kind), st.lists(entries, max_size=3)
         case "fixed":
             return pa.list_(kind, 2), st.lists(values, min_size=2, max_size=2)
         case _:
@@ -162,6 +171,13 @@ def test_types_that_are_not_given_are_found_without_a_change(values):
         (5, pa.dictionary(pa.int8(), pa.string())),
         (object(), pa.int64()),
         (5, pa.null()),
+        (np.timedelta64(1, "D"), pa.int64()),
+        (np.timedelta64(1, "D"), pa.float32()),
+        (np.array(1), pa.list_(pa.int64())),
+        ({"a": 1}, pa.struct([("a", pa.int64()), ("a", pa.int64())])),
+        ({"a": 1}, pa.map_(pa.string(), pa.int64())),
+        ([("a", 1.5)], pa.map_(pa.string(), pa.int64())),
+        (1, pa.sparse_union([pa.field("a", pa.int64())])),
     ],
 )
 def test_a_value_that_would_be_changed_is_refused(value, kind):
@@ -182,10 +198,71 @@ def test_a_value_that_would_be_changed_is_refused(value, kind):
         ((1, 2), pa.list_(pa.int64()), [1, 2]),
         (np.array([1, 2]), pa.list_(pa.int64()), [1, 2]),
         (1, pa.decimal128(5, 2), Decimal(1)),
+        ([("a", 0.1)], pa.map_(pa.string(), pa.float32()), [("a", float(np.float32(0.1)))]),
+        (UUID(int=1), pa.uuid(), UUID(int=1)),
     ],
 )
 def test_what_means_the_same_is_let_in(value, kind, expected):
     assert [expected] == column_of([value], kind, str).to_pylist()
+
+
+ENDS_THE_PROCESS = [
+    "[None], pa.map_(pa.string(), pa.int64())",
+    "[('a', 1), None], pa.map_(pa.string(), pa.int64())",
+    "[None, (1, 2)], pa.map_(pa.int64(), pa.int64())",
+    "['ab'], pa.map_(pa.string(), pa.string())",
+    "np.array([None]), pa.map_(pa.string(), pa.int64())",
+    "[[None]], pa.list_(pa.map_(pa.string(), pa.int64()))",
+    "{'a': [None]}, pa.struct([('a', pa.map_(pa.string(), pa.int64()))])",
+    "pa.scalar(1), pa.dictionary(pa.int8(), pa.string())",
+    "[pa.scalar(1)], pa.list_(pa.dictionary(pa.int8(), pa.string()))",
+    "{1}, pa.list_(pa.int8(), 2)",
+    "{1}, pa.fixed_shape_tensor(pa.int64(), [2])",
+    "itself, None",
+    "[1, {'a': itself}], None",
+    "np.array([None, itself], dtype=object), None",
+    "deep, None",
+]
+ONE_BY_ONE = """
+import sys
+import numpy as np
+import pyarrow as pa
+from optimizers.errors import FoldError
+from optimizers.folds.values import column_of
+
+itself, deep = [], []
+itself.append(itself)
+for _ in range(5000):
+    deep = [deep]
+for case in sys.argv[1:]:
+    value, kind = eval(case)
+    try:
+        column_of([None, value], kind, "value {}".format)
+    except FoldError as error:
+        print("value 1: " in str(error), flush=True)
+"""
+
+
+def test_values_that_make_arrow_end_the_whole_process_are_refused_before_it_sees_them():
+    tried = subprocess.run(
+        [sys.executable, "-c", ONE_BY_ONE, *ENDS_THE_PROCESS],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    printed = len(tried.stdout.split())
+
+    assert printed == len(ENDS_THE_PROCESS), (ENDS_THE_PROCESS[printed], tried.stderr[-500:])
+    assert set(tried.stdout.split()) == {"True"}
+    assert tried.returncode == 0
+
+
+def test_values_nested_sixty_levels_deep_are_let_in():
+    deep = 1
+    for _ in range(60):
+        deep = [deep]
+
+    assert [deep] == column_of([deep], None, str).to_pylist()
 
 
 def test_messages_say_what_to_do():
@@ -195,6 +272,8 @@ def test_messages_say_what_to_do():
         column_of([3], pa.null(), str)
     with pytest.raises(FoldError, match=r"^2: 'a' \(str\) has no type in common with the values"):
         column_of([1, 2, "a", 4, "b"], None, str)
+    with pytest.raises(FoldError, match=r"^0: a value is nested more than 64 levels .* flatten it"):
+        column_of([functools.reduce(lambda inner, _: [inner], range(70), 1)], None, str)
     with pytest.raises(FoldError, match=r"'x{79} \(str\)"):
         column_of(["x" * 500], pa.int64(), str)
 
