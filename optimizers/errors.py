@@ -16,6 +16,7 @@
     │   └── PlanConflictError    two decisions on one thing
     ├── PluginError              a strategy that is registered but cannot be used
     ├── FoldError                tuples that an operator's work cannot be done on
+    ├── FunctionError            a function of yours, or a strategy, that raised
     ├── DeliveryError            tuples that were lost or doubled on their way
     └── CheckpointError          a checkpoint that is damaged, foreign, or cannot be written
         └── StateError           state that contradicts itself
@@ -43,6 +44,7 @@ __all__ = [
     "DeliveryError",
     "EmptySketchError",
     "FoldError",
+    "FunctionError",
     "InvalidKeyError",
     "InvalidValueError",
     "MergeError",
@@ -110,6 +112,10 @@ class PluginError(PenstockError):
 
 class FoldError(PenstockError, ValueError):
     """The tuples that reach an operator are not such as its work can be done on."""
+
+
+class FunctionError(PenstockError, RuntimeError):
+    """A function that a user gave has raised; what it raised is the cause of this error."""
 
 
 class DeliveryError(PenstockError, RuntimeError):

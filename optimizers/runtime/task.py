@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from optimizers.errors import DeliveryError, FoldError
+from optimizers.errors import DeliveryError, FoldError, PenstockError
 from optimizers.folds.rows import Batches
 from optimizers.folds.rows import as_batches as normalised
 from optimizers.operators import Edge, columns_of
@@ -18,6 +18,7 @@ from optimizers.runtime.layout import Instance
 from optimizers.runtime.outbox import Outbox
 from optimizers.runtime.output import write_output
 from optimizers.runtime.parcels import REPORT, Parcel, as_batches, from_batches
+from optimizers.runtime.raised import raised_by
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.state_file import Attempt
 from optimizers.runtime.tables import joined
@@ -238,9 +239,17 @@ class Worker:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Add to any error at which instance and in which batch it was."""
+        """Tell of any error at which instance and in which batch it was."""
+        where = f"at {self._instance} in batch {self._ticket.batch}"
         try:
             yield
-        except Exception as error:
-            error.add_note(f"at {self._instance} in batch {self._ticket.batch}")
+        except PenstockError as error:
+            error.add_note(where)
             raise
+        except Exception as error:
+            told = raised_by(f"operator {self._operator.name!r}", error)
+            if told is None:
+                error.add_note(where)
+                raise
+            told.add_note(where)
+            raise told from error

@@ -9,9 +9,10 @@ from pyspark.errors import PySparkException
 
 from optimizers import errors
 from optimizers.errors import DeliveryError, PenstockError
+from optimizers.shadowing import PACKAGES
 
 # The last line of a Python traceback: the class by its place, then the message.
-_OURS = re.compile(r"^(?:optimizers|grouping|sketches)\.errors\.(\w+): (.*)$", re.MULTILINE)
+_OURS = re.compile(rf"^(?:{'|'.join(PACKAGES)})\.errors\.(\w+): (.*)$", re.MULTILINE)
 _NOTE = re.compile(r"^(at .+ in batch \d+)$", re.MULTILINE)
 
 # What Spark says when tasks had to run again and wrote other bytes, though some of the first had

@@ -16,6 +16,7 @@ from optimizers import (
     DeliveryError,
     Edge,
     FoldError,
+    FunctionError,
     LocalOrShuffle,
     Operator,
     Plan,
@@ -201,10 +202,14 @@ class TestFunctions:
 
         work = work_of(Topology.source("s", parallelism=2, apply=broken), tmp_path)
 
-        with pytest.raises(RuntimeError, match="no luck") as failed:
+        line = broken.__code__.co_firstlineno + 1
+        with pytest.raises(FunctionError) as failed:
             from_source(work, {"k": [1]}, sender=3)
 
+        said = f"operator 's' raised RuntimeError: no luck, at {__file__}:{line} in broken"
+        assert said == str(failed.value)
         assert ["at s[1] in batch 0"] == failed.value.__notes__
+        assert isinstance(failed.value.__cause__, RuntimeError)
 
     def test_are_timed_without_what_comes_after(self, tmp_path):
         def busy(batch):
