@@ -34,7 +34,6 @@ from sketches.values import FrozenMap
 
 _LOG = logging.getLogger(__name__)
 
-_REMEMBERED_PAIRS = 1 << 20
 _CLEANED_EVERY = 16  # batches; what is in the way of nobody need not go at once
 
 

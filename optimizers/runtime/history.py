@@ -7,7 +7,7 @@ from optimizers.runtime.summary import BatchSummary, Decision
 from sketches.checks import whole
 
 REMEMBERED = 1_000
-"""How many batches, and how many decisions, are kept in full unless it is said otherwise."""
+"""How many batches, and how many decisions, are kept unless it is said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class History:
     ([3, 4], 50)
 
     Args:
-        remember: how many batches, and how many decisions, are kept in full.
+        remember: how many batches, and how many decisions, are kept.
     """
 
     def __init__(self, remember: int = REMEMBERED) -> None:
@@ -59,7 +59,7 @@ class History:
 
     @property
     def decisions(self) -> list[Decision]:
-        """The last decisions."""
+        """The last decisions: the last one whole, those before it in outline."""
         return list(self._decisions)
 
     def add_batch(self, summary: BatchSummary, *, tuples: int) -> None:
@@ -75,9 +75,15 @@ class History:
         )
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a decision. The one before learns what became of it, if this one is after a batch."""
-        if self._decisions and self._decisions[-1].since is None and decision.after >= 0:
-            self._decisions[-1] = replace(self._decisions[-1], since=decision.before)
+        """Add a decision. The one before learns what became of it, if this one is after a batch.
+
+        Its tables are forgotten: they would be what grows, see `outline`.
+        """
+        if self._decisions:
+            before = self._decisions[-1].in_outline()
+            if before.since is None and decision.after >= 0:
+                before = replace(before, since=decision.before)
+            self._decisions[-1] = before
         self._decisions.append(decision)
         sums = self.totals
         self.totals = replace(

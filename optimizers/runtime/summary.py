@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optimizers.operators import EdgeName
 from optimizers.plan import Note, Plan
 from optimizers.runtime.epoch import edge_flows
 from optimizers.runtime.layout import Instance, Layout
+from optimizers.runtime.outline import PlanOutline
 from optimizers.runtime.reports import TaskReport
 from optimizers.statistics import EdgeStatistics
 from sketches.values import FrozenMap
@@ -117,7 +118,9 @@ class Decision:
 
     Attributes:
         after: the batch after which it was asked; -1 for before the first.
-        plan: what it decided; `Plan()` with a note where it decided to leave things alone.
+        plan: what it decided; `Plan()` with a note where it decided to leave things alone. Only the
+            last decision has its tables; of earlier ones they are told in outline, see
+            `in_outline`.
         refused: why the decision could not be carried out; empty if it was.
         before: the share of tuples that stayed on their node, on edges between keyed operators,
             in the epoch it was decided from.
@@ -127,7 +130,7 @@ class Decision:
     """
 
     after: int
-    plan: Plan
+    plan: Plan | PlanOutline
     refused: str = ""
     before: float = 1.0
     since: float | None = None
@@ -139,6 +142,11 @@ class Decision:
         """Why, in the words and figures of the strategies."""
         return self.plan.notes
 
+    def in_outline(self) -> "Decision":
+        """Return the same with a few words in place of each table, so that it can be remembered."""
+        plan = self.plan
+        return self if isinstance(plan, PlanOutline) else replace(self, plan=PlanOutline.of(plan))
+
     def __str__(self) -> str:
         reasons = "; ".join(map(str, self.notes)) or "no reason given"
         if self.refused:
@@ -147,6 +155,6 @@ class Decision:
         return f"after batch {self.after}: {what} changes ({reasons})"
 
 
-def _parts(plan: Plan) -> list[str]:
+def _parts(plan: Plan | PlanOutline) -> list[str]:
     parts = ("parallelism", "batch", "routing", "placement", "scheduling", "add", "drain")
     return [part for part in parts if getattr(plan, part)]

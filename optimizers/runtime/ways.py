@@ -4,6 +4,7 @@ A way is decided on by the driver, from what tasks have tried in earlier batches
 one task must work alike, whatever their clocks say, for they have to make the same parcels.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 from statistics import fmean, median
@@ -15,6 +16,7 @@ SCHEMA = pa.schema([("rows", pa.int64()), ("alone", pa.bool_()), ("seconds", pa.
 without seconds if the function cannot do with one tuple."""
 
 _LEAST_ALONE, _LEAST_TOGETHER = 32, 128  # tuples that it takes to tell
+_MOST_ALONE = 1 << 10  # whose seconds are kept, of a function that is never tried enough together
 _WORTH = 1 / 3  # of what a tuple costs alone may go into the call itself
 
 
@@ -42,14 +44,14 @@ class Trial:
     <Way.APART: 'apart'>
 
     Attributes:
-        alone: the seconds of each tuple that was alone.
+        alone: the seconds of each of the last tuples that were alone.
         calls: in how many calls others were together.
         rows: how many those were.
         seconds: how long they took.
         failed: whether the function cannot do with one tuple.
     """
 
-    alone: list[float] = field(default_factory=list)
+    alone: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_ALONE))
     calls: int = 0
     rows: int = 0
     seconds: float = 0.0

@@ -94,6 +94,7 @@ class SparkEngine:
                 run.execute(sources)
             elif number == run.next_batch - 1:
                 run.hand_out(number)
+        run.rest()
         return run
 
     def start(  # noqa: PLR0913

@@ -1,14 +1,12 @@
 """One job as it runs on Spark, batch by batch."""
 
 import logging
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster, Node
@@ -29,6 +27,7 @@ from optimizers.spark.failures import told_as_ours
 from optimizers.spark.leaving import Sinks, check_sinks, final_operators, hand_out, left_in
 from optimizers.spark.pinning import Pins, executor_hosts
 from optimizers.spark.replay import admit
+from optimizers.spark.sharing import Sharing
 from optimizers.spark.shipping import ship
 from optimizers.spark.sources import Sources, by_source
 from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask
@@ -81,7 +80,7 @@ class Run:
             remember=engine.remember,
             settings=engine.settings,
         )
-        self._shared: tuple[Work, SharedWork] | None = None
+        self._sharing = Sharing(session.sparkContext)
         ship(session.sparkContext)
 
     @property
@@ -117,6 +116,12 @@ class Run:
     def state(self, operator: str) -> pa.Table:
         """Return the state of a keyed operator as the last batch left it: keys and results."""
         return results_of(self._topology, operator, self._checkpoint.read(operator))
+
+    def rest(self) -> None:
+        """Give back what Spark keeps for this run; with the next batch it is taken again."""
+        self._sharing.end()
+        if self._pins is not None:
+            self._pins.forget(())
 
     def execute(self, sources: Sources) -> None:
         """Run the next batch.
@@ -179,6 +184,10 @@ class Run:
         """Return what is to be done next, having told recorded sources what to let in from now."""
         assignment = self._coordinator.assign()
         if assignment.ticket.first:
+            if self._pins is not None:
+                layout = assignment.work.layout
+                stages = layout.stages[1:]
+                self._pins.forget([layout.node_of(task) for task in stage] for stage in stages)
             for source in self._topology.sources:
                 if source in assignment.plan.batch:
                     admit(self._checkpoint.location, source, assignment.plan.batch[source])
@@ -214,12 +223,7 @@ class Run:
 
     def _share(self, work: Work) -> SharedWork:
         """Return the work as executors get it, once for each plan."""
-        if self._shared is None or self._shared[0] is not work:
-            if self._shared is not None:
-                self._shared[1].pickled.unpersist()
-            pickled = self._session.sparkContext.broadcast(_pickled(work))
-            self._shared = work, SharedWork(secrets.token_hex(8), pickled)
-        return self._shared[1]
+        return self._sharing.of(work)
 
 
 def _cluster_of(hosts: Mapping[str, Sequence[str]], topology: Topology) -> Cluster:
@@ -244,9 +248,3 @@ def _pins(
         )
         return None
     return Pins(session, hosts)
-
-
-def _pickled(work: Work) -> bytes:
-    """Return the work as bytes; functions of scripts and notebooks go by value."""
-    data: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
-    return data

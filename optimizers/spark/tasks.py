@@ -1,9 +1,9 @@
 """The functions that Spark runs on its executors: each is one task of `optimizers.runtime`."""
 
 import pickle
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +24,10 @@ ANCHOR = -2
 SOURCE = "source"
 """The column that tells sources apart where several came as one."""
 
-_KEPT_PLANS = 4
+_RUNS = 4  # whose work a process keeps, should several take turns
+
+# The work of each run that this process has met, by the number of the plan it is under.
+_WORK: OrderedDict[str, tuple[int, Work]] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -32,30 +35,27 @@ class SharedWork:
     """The work under one plan, sent to each executor once.
 
     Attributes:
-        number: sets it apart from the work under other plans, and of other engines.
+        run: the run it is of; no two runs share a name.
+        plan: sets it apart from the work of this run under other plans.
         pickled: the work, pickled by value where it is defined in a script or notebook.
     """
 
-    number: str
+    run: str
+    plan: int
     pickled: "Broadcast[bytes]"
 
     def get(self) -> Work:
-        """Return the work; unpickled once in each process."""
-        return _unpickled(self)
-
-    def __hash__(self) -> int:
-        return hash(self.number)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SharedWork) and self.number == other.number
-
-
-@lru_cache(maxsize=_KEPT_PLANS)
-def _unpickled(shared: SharedWork) -> Work:
-    # Tasks share the cores among them; more threads in each would only be in each other's way.
-    pa.set_cpu_count(1)
-    work: Work = pickle.loads(shared.pickled.value)  # noqa: S301  # the driver's own
-    return work
+        """Return the work; unpickled once in each process, which forgets that of other plans."""
+        plan, work = _WORK.pop(self.run, (None, None))
+        if work is None or plan != self.plan:
+            work = None  # both at once would take twice the memory
+            # Tasks share the cores among them; more threads in each would be in each other's way.
+            pa.set_cpu_count(1)
+            work = pickle.loads(self.pickled.value)  # noqa: S301  # the driver's own
+        _WORK[self.run] = self.plan, work
+        while len(_WORK) > _RUNS:
+            _WORK.popitem(last=False)
+        return work
 
 
 @dataclass(frozen=True)

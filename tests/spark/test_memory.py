@@ -1,0 +1,131 @@
+"""Nothing grows with the number of batches and plans, neither in the driver nor in workers."""
+
+from collections import OrderedDict
+from pathlib import Path
+from weakref import ref
+
+import pyarrow as pa
+import pytest
+from soak_memory import grown, soak
+
+from grouping.routing_table import RoutingTable
+from optimizers import Cluster, Fixed, Plan, Topology
+from optimizers.folds import Count
+from optimizers.runtime.files import Location
+from optimizers.runtime.layout import Layout
+from optimizers.runtime.work import Settings, Work
+from optimizers.spark import SparkEngine, tasks
+from optimizers.spark.sharing import Sharing
+from optimizers.spark.tasks import SharedWork
+
+pytestmark = pytest.mark.spark
+
+
+def test_nothing_grows_over_twenty_plans_of_many_keys(spark, tmp_path):
+    samples = list(soak(spark, tmp_path, batches=40, plans=20, keys=50_000, samples=8))
+
+    # Java's heap is left to the long run: Spark remembers the jobs of all tests before this one.
+    assert [] == [said for said in grown(samples) if "heap" not in said]
+
+
+JOB = Topology.source("s").then("a", key="k", parallelism=2, apply=Count())
+
+
+def work(keys=3):
+    table = RoutingTable(range(keys), [0] * keys, 2)
+    plan = Plan(routing={"a": table})
+    layout = Layout.of(JOB, Cluster.uniform(2), plan)
+    return Work(layout, {}, Location("nowhere"), Settings())
+
+
+def files_in(session):
+    return {path.name for path in Path(session.sparkContext._temp_dir).iterdir()}  # noqa: SLF001
+
+
+class TestSharing:
+    def test_sends_work_once_and_takes_back_what_was_before(self, spark):
+        before, sharing, first, second = (
+            files_in(spark),
+            Sharing(spark.sparkContext),
+            work(),
+            work(),
+        )
+
+        one = sharing.of(first)
+        assert one is sharing.of(first)
+        assert 1 == len(files_in(spark) - before)
+        other = sharing.of(second)
+
+        assert one.run == other.run
+        assert one.plan != other.plan
+        assert 1 == len(files_in(spark) - before)
+        sharing.end()
+        sharing.end()
+        assert before == files_in(spark)
+
+    def test_sends_work_again_after_it_was_taken_back(self, spark):
+        sharing, job = Sharing(spark.sparkContext), work()
+        first = sharing.of(job)
+        sharing.end()
+
+        again = sharing.of(job)
+
+        assert again != first
+        assert spark.sparkContext.parallelize([0], 1).map(
+            lambda _: again.get().layout.topology.operator("a").parallelism
+        ).collect() == [2]
+        sharing.end()
+
+    def test_a_run_leaves_nothing_behind_when_its_batches_are_done(self, spark, tmp_path):
+        before = files_in(spark)
+        engine = SparkEngine(checkpoint=str(tmp_path / "job"), spark=spark, every=1)
+        rows = spark.createDataFrame(pa.table({"k": [1, 2, 3]}))
+
+        run = engine.run(JOB, [rows, rows], Fixed(Plan(parallelism={"a": 2})))
+
+        assert before == files_in(spark)
+        run.execute(rows)  # it goes on all the same
+        assert [3, 3, 3] == run.state("a").column("count").to_pylist()
+        run.rest()
+        assert before == files_in(spark)
+
+
+class Pickled:
+    """Work as a worker finds it."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class TestProcesses:
+    @pytest.fixture(autouse=True)
+    def _new_process(self, monkeypatch):
+        monkeypatch.setattr(tasks, "_WORK", OrderedDict())
+        monkeypatch.setattr(tasks.pa, "set_cpu_count", lambda count: None)
+        monkeypatch.setattr(tasks.pickle, "loads", work)
+
+    def test_keep_the_work_of_one_plan_of_a_run(self):
+        first = SharedWork("run", 1, Pickled(3)).get()
+        known = ref(first)
+        assert first is SharedWork("run", 1, Pickled(3)).get()
+        del first
+
+        second = SharedWork("run", 2, Pickled(4)).get()
+
+        assert known() is None
+        assert 4 == len(second.topology.grouping("s", "a"))
+
+    def test_keep_the_work_of_several_runs_that_take_turns(self):
+        runs = [SharedWork(f"run {n}", 1, Pickled(n)) for n in range(4)]
+        found = [run.get() for run in runs]
+
+        assert all(run.get() is work for run, work in zip(runs, found, strict=True))
+
+    def test_forget_the_run_that_did_nothing_for_the_longest_time(self):
+        runs = [SharedWork(f"run {n}", 1, Pickled(n)) for n in range(5)]
+        found = [run.get() for run in runs[:4]]
+        runs[0].get()
+        runs[4].get()
+
+        assert runs[0].get() is found[0]
+        assert runs[1].get() is not found[1]
