@@ -2,55 +2,50 @@
 
 ::
 
-    penstock.json                       which job this is of
-    plans/0000000007.json               the plan that came into force with batch 7
+    penstock.json                       which job this is of, and the seed of its hashes
+    plans/0000000007.json               the plan that came into force with batch 7; a driver that
+                                        finds it, but batch 7 not done, may put 0000000007-1.json
+                                        in its place
     commits/0000000007.json             what batch 7 left behind; 0000000007-1.json is the same
                                         state, written anew
     state/count/0000000007-3-x.arrow    what attempt x of instance 3 of operator count wrote
     output/...                          files of output, named likewise
+    drivers/...                         a file of each driver that is at work
+    recorded/, admitted/                streams that are played back
     spark/                              Spark's own
 
 A batch is done once its commit is there, and all that a commit refers to is written before it.
 Files of lost attempts lie around until they are cleaned up, and are never looked at.
 """
 
-import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
 from optimizers.errors import CheckpointError
 from optimizers.plan import Plan
-from optimizers.runtime.cleaning import cut_off, garbage
+from optimizers.runtime import drivers
+from optimizers.runtime.drivers import Driver, drivers_at
 from optimizers.runtime.files import Location
+from optimizers.runtime.identity import Identity
 from optimizers.runtime.inspection import Description, check_files, described, operator_state
-from optimizers.runtime.log import (
-    COMMITS,
-    PLANS,
-    Log,
-    SavedPlan,
-    commit_name,
-    plan_name,
-    read_record,
-)
-from optimizers.runtime.records import Commit, Identity, sealed
-from optimizers.runtime.state_file import FOLDER as STATE
-from optimizers.runtime.state_file import (
-    LARGEST_BATCH,
-    Attempt,
-    Kind,
-    StateFile,
-    read_states,
-    write_state,
-)
+from optimizers.runtime.log import Log, SavedPlan
+from optimizers.runtime.mark import MARK, Mark, make, read_mark
+from optimizers.runtime.records import Commit
+from optimizers.runtime.state_file import LARGEST_BATCH
+from optimizers.runtime.tidying import compact, unneeded
 from optimizers.topology import Topology
 from sketches.checks import whole
+from sketches.values import FrozenMap
 
 __all__ = ["MARK", "Checkpoint", "SavedPlan"]
 
-MARK = "penstock.json"
-OUTPUT = "output"
-SPARK = "spark"
+T = TypeVar("T")
+
+_NOTHING: Mapping[str, int] = FrozenMap()
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +65,36 @@ class Checkpoint:
 
     Attributes:
         location: the folder it is in.
-        identity: the job it is of.
+        mark: what was written down when it was made.
     """
 
     location: Location
-    identity: Identity
+    mark: Mark
 
     @classmethod
-    def create_or_open(cls, location: Location, topology: Topology) -> "Checkpoint":
+    def create_or_open(
+        cls, location: Location, topology: Topology, *, seed: int | None = None
+    ) -> "Checkpoint":
         """Open the checkpoint of this job; make one if there is nothing yet.
 
+        Args:
+            location: the folder.
+            topology: the job.
+            seed: of the hashes of keys; by default one is drawn for a new checkpoint.
+
         Raises:
-            CheckpointError: it is of another job or format, or is damaged; the message says what
-                differs, or which file it is.
+            CheckpointError: it is of another job, format or seed, or is damaged, or other files
+                are in its folder; the message says what differs, or which file it is.
         """
         wanted = Identity.of(topology)
         if not location.exists(MARK):
-            _create(location, wanted)
+            make(location, Mark.drawn(wanted, seed))
         checkpoint = cls.open(location)
+        if seed is not None and seed != checkpoint.seed:
+            raise CheckpointError(
+                f"seed={seed!r} is given, and the checkpoint {location} was made with seed "
+                f"{checkpoint.seed}, by which its keys lie; leave the seed out"
+            )
         differences = wanted.differences(checkpoint.identity)
         if differences:
             raise CheckpointError(
@@ -105,11 +112,19 @@ class Checkpoint:
         """
         if not location.exists(MARK):
             raise CheckpointError(f"there is no checkpoint at {location}: {MARK} is missing")
-        checkpoint = cls(location, read_record(location, MARK, Identity.from_sealed))
-        last = checkpoint.last_commit()
-        if last is not None:
-            check_files(location, last)
+        checkpoint = cls(location, read_mark(location))
+        checkpoint._of_newest(lambda last: check_files(location, last) if last else None)
         return checkpoint
+
+    @property
+    def identity(self) -> Identity:
+        """The job it is of."""
+        return self.mark.identity
+
+    @property
+    def seed(self) -> int:
+        """The seed of the hashes of its keys."""
+        return self.mark.seed
 
     def last_commit(self) -> Commit | None:
         """Return what the newest batch that is done left behind; None before the first.
@@ -121,7 +136,15 @@ class Checkpoint:
             CheckpointError: the newest commit is damaged.
         """
         numbers = self._log.commits()
-        return self._log.commit(*max(numbers)) if numbers else None
+        while numbers:
+            newest = max(numbers)
+            try:
+                return self._log.commit(*newest)
+            except CheckpointError:
+                numbers = self._log.commits()
+                if newest in numbers:
+                    raise
+        return None
 
     def batches(self) -> tuple[int, ...]:
         """Return the batches whose commits are kept, oldest first."""
@@ -141,14 +164,20 @@ class Checkpoint:
             )
         return self._log.commit(*max(numbers))
 
-    def commit(self, record: Commit) -> None:
+    def commit(self, record: Commit, *, after: Commit | None = None) -> None:
         """Say that a batch is done, once all that it refers to is written.
+
+        Args:
+            record: what the batch leaves behind.
+            after: the commit that the batch began from, where that is known; if another one is
+                the newest by now, the batch was done for nothing.
 
         Raises:
             CheckpointError: the batch is not the next one, the plan is not the one in force, or
-                somebody else has committed it: two drivers work on this checkpoint.
+                others have committed since: two drivers work on this checkpoint.
         """
         last = max(self._log.commits(), default=None)
+        self._check_newest(f"batch {record.batch}", after, last)
         if last is not None and record.batch <= last[0]:
             raise CheckpointError(
                 f"batch {record.batch} is done already in {self.location}, where batch {last[0]} "
@@ -160,10 +189,11 @@ class Checkpoint:
                 f"between would be lost; go on with batch {last[0] + 1}"
             )
         in_force = self._log.plan_in_force(record.batch)
-        if record.plan != in_force:
+        if record.saved_plan != in_force:
             raise CheckpointError(
-                f"batch {record.batch} was done under the plan of batch {record.plan}, but that "
-                f"of batch {in_force} is in force; save a plan before the work that it is for"
+                f"batch {record.batch} was done under the plan of {_plan_text(record.saved_plan)}, "
+                f"but that of {_plan_text(in_force)} is in force; save a plan before the work that "
+                "it is for, and see that one driver only works on this checkpoint"
             )
         self._log.write_commit(record)
 
@@ -174,37 +204,55 @@ class Checkpoint:
             CheckpointError: it is missing or damaged.
         """
         number = self._log.plan_in_force(batch)
-        if number is None:
-            return None
-        return SavedPlan(number, self._log.plan(number))
+        return None if number is None else self._log.plan(number)
 
-    def save_plan(self, batch: int, plan: Plan) -> None:
+    def save_plan(
+        self,
+        batch: int,
+        plan: Plan,
+        *,
+        declared: Mapping[str, int] = _NOTHING,
+        after: Commit | None = None,
+        instead_of: SavedPlan | None = None,
+    ) -> SavedPlan:
         """Save the plan that comes into force with a batch, before any of its work is done.
 
         To save it again changes nothing.
+
+        Args:
+            batch: the batch.
+            plan: the plan, whole.
+            declared: the parallelism of each operator as the job declares it.
+            after: the commit that the batch begins from, where that is known.
+            instead_of: the plan that was saved for this batch before, and shall not come into
+                force: a driver that has done the batch under it cannot commit it any more.
 
         Raises:
             CheckpointError: another plan was saved for this batch, or the batch is done already.
         """
         number = whole("batch", batch, at_least=0, at_most=LARGEST_BATCH)
+        last = max(self._log.commits(), default=None)
+        self._check_newest(f"the plan of batch {number}", after, last)
         saved = self.plan_of(number)
-        if saved is not None and saved.batch == number:
-            if _decisions(saved.plan) != _decisions(plan):
+        replaced = -1 if instead_of is None else instead_of.revision
+        if saved is not None and saved.batch == number and saved.revision != replaced:
+            if not saved.says(plan, declared):
                 raise CheckpointError(
                     f"another plan is saved for batch {number} in {self.location}, and may have "
                     "been acted on; use the one that plan_of returns, and save yours for the next "
                     "batch"
                 )
-            return
-        last = max(self._log.commits(), default=None)
+            return saved
         if last is not None and number <= last[0]:
             raise CheckpointError(
                 f"batch {number} is done already, and batch {last[0]} as well; save the plan for "
                 f"batch {last[0] + 1}"
             )
-        self._log.write_plan(number, plan)
+        wanted = SavedPlan(number, plan, FrozenMap(declared), replaced + 1)
+        self._log.write_plan(wanted)
+        return wanted
 
-    def clean(self, keep: int = 2) -> int:
+    def clean(self, keep: int = 2, *, alone: bool = False) -> int:
         """Remove what no batch needs any more, and return how many files it was.
 
         The newest commits stay with all that they refer to, as do files of batches after them,
@@ -212,56 +260,37 @@ class Checkpoint:
 
         Args:
             keep: how many batches stay readable.
+            alone: whether no driver works on the checkpoint. If not, the newest batch keeps all
+                its files, also those that were written anew since: a driver may go on from them.
         """
-        whole("keep", keep, at_least=1)
-        numbers = self._log.commits()
-        if not numbers:
-            return 0
-        newest = dict(sorted(numbers))
-        kept = sorted(newest)[-keep:]
-        records = [self._log.commit(batch, newest[batch]) for batch in kept]
-        needed = frozenset().union(*(record.files for record in records))
-        plans = {record.plan for record in records}
-        unwanted = [
-            commit_name(*number)
-            for number in sorted(numbers)
-            if number[0] not in kept or number[1] != newest[number[0]]
-        ]
-        unwanted += [
-            plan_name(number)
-            for number in self._log.plans()
-            if number <= kept[-1] and number not in plans
-        ]
-        # Records go first: one that is left never refers to a file that is gone.
-        for folder in (COMMITS, PLANS):
-            unwanted += cut_off(self.location.list(folder), up_to=kept[-1])
-        for folder in (STATE, OUTPUT):
-            unwanted += garbage(self.location.list(folder), needed, up_to=kept[-1])
-        for name in unwanted:
+        names = unneeded(self._log, whole("keep", keep, at_least=1), alone=alone)
+        for name in names:
             self.location.delete(name)
-        return len(unwanted)
+        return len(names)
 
     def compact(self) -> Commit | None:
         """Write the state of each instance anew, in one file, and return the commit of that.
 
-        It belongs to the same batch: nothing that the job would notice changes. Do it while no
-        engine works on the checkpoint, for it would still read the files that are replaced; they
-        go with the next `clean`.
+        It belongs to the same batch: nothing that can be read changes. A driver that is at work
+        meanwhile goes on with the old files, which stay until they are cleaned up, and is stopped
+        by its next commit.
+
+        Raises:
+            CheckpointError: another batch was committed meanwhile.
         """
-        last = self.last_commit()
-        if last is None or all(len(files) < 2 for _, _, files in last.instances()):
-            return last
-        name = f"compact-{secrets.token_hex(8)}"
-        state = {
-            operator: tuple(
-                self._in_one(files, Attempt(operator, instance, last.batch, name))
-                for instance, files in enumerate(instances)
-            )
-            for operator, instances in last.state.items()
-        }
-        compacted = replace(last, state=state, revision=last.revision + 1)
-        self._log.write_commit(compacted)
-        return compacted
+        return compact(self._log, self.last_commit())
+
+    def announce(self) -> Driver:
+        """Say that this process works on the checkpoint, until it withdraws."""
+        return drivers.announce(self.location)
+
+    def withdraw(self, driver: Driver) -> None:
+        """Say that a driver does not work on the checkpoint any more."""
+        drivers.withdraw(self.location, driver)
+
+    def drivers(self) -> list[Driver]:
+        """Return the drivers that work on the checkpoint, or were ended without a word."""
+        return drivers_at(self.location)
 
     def describe(self) -> Description:
         """Return what the checkpoint holds, as far as the log tells without reading state."""
@@ -274,33 +303,61 @@ class Checkpoint:
             operator: the operator.
             batch: as which batch left it, if that is still kept; the last one without it.
         """
-        commit = self.last_commit() if batch is None else self.commit_of(batch)
-        if commit is None:
-            raise CheckpointError(f"no batch is done in {self.location}; there is no state yet")
-        return operator_state(self.location, self.identity, commit, operator)
+        if batch is not None:
+            return operator_state(self.location, self.identity, self.commit_of(batch), operator)
+
+        def state(last: Commit | None) -> pa.Table:
+            if last is None:
+                raise CheckpointError(f"no batch is done in {self.location}; there is no state yet")
+            return operator_state(self.location, self.identity, last, operator)
+
+        return self._of_newest(state)
 
     @property
     def _log(self) -> Log:
         return Log(self.location)
 
-    def _in_one(self, files: tuple[StateFile, ...], attempt: Attempt) -> tuple[StateFile, ...]:
-        if len(files) < 2:
-            return files
-        rows = read_states(self.location, files)
-        return (write_state(self.location, attempt, rows, kind=Kind.BASE),)
+    def _of_newest(self, use: Callable[[Commit | None], T]) -> T:
+        """Return what is made of the newest commit.
+
+        Where the job goes on meanwhile and cleans up, files may be gone while they are read. They
+        are those of an old commit then, and there is a newer one.
+        """
+        last = self.last_commit()
+        for _ in range(_TRIES):
+            try:
+                return use(last)
+            except CheckpointError:
+                before, last = last, self.last_commit()
+                if _number(before) == _number(last):
+                    raise
+        raise CheckpointError(
+            f"{self.location} was cleaned up {_TRIES} times while its state was read; have more "
+            "batches kept, by SparkEngine(keep=...), or read while the job rests"
+        )
+
+    def _check_newest(self, what: str, after: Commit | None, last: tuple[int, int] | None) -> None:
+        """Refuse to write where the newest commit is not the one that was gone on from."""
+        if after is None or last == after.number:
+            return
+        if last is None or last < after.number:
+            found = "is not there any more: files of the checkpoint were removed or replaced"
+        elif last[0] == after.batch:
+            found = "was written anew since, by penstock state --compact"
+        else:
+            found = f"is not the last: batch {last[0]} is done already, by another driver"
+        raise CheckpointError(
+            f"{what} is refused in {self.location}: the state of batch {after.batch}, which this "
+            f"driver began from, {found}; see that only one works on this checkpoint, then start "
+            "the job again"
+        )
 
 
-def _create(location: Location, identity: Identity) -> None:
-    for folder in (COMMITS, PLANS, STATE, OUTPUT, SPARK):
-        if location.list(folder):
-            raise CheckpointError(
-                f"{location} has files in {folder}/ but no {MARK}, so it is not known which job "
-                "they are of; bring that file back, or give the job an empty folder"
-            )
-    for folder in (COMMITS, PLANS, STATE, OUTPUT):
-        location.make_folder(folder)
-    location.write_new(MARK, sealed(identity.to_json()))
+def _number(commit: Commit | None) -> tuple[int, int] | None:
+    return None if commit is None else commit.number
 
 
-def _decisions(plan: Plan) -> str:
-    return replace(plan, notes=()).to_json()
+def _plan_text(number: tuple[int, int] | None) -> str:
+    if number is None:
+        return "batch None"
+    return f"batch {number[0]}" + (f", revision {number[1]}" if number[1] else "")

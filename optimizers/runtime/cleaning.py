@@ -9,7 +9,13 @@ from optimizers.runtime.files import TEMPORARY
 _BATCH = re.compile(r"\.?(\d{10})[-.]")
 
 
-def garbage(names: Iterable[str], needed: Container[str], *, up_to: int) -> list[str]:
+COMPACTED = "compact-"
+"""How attempts are called that write state anew."""
+
+
+def garbage(
+    names: Iterable[str], needed: Container[str], *, up_to: int, alone: bool = False
+) -> list[str]:
     """Return the files that no commit to be kept refers to: of old batches, of lost attempts.
 
     Files whose names do not tell their batch are left alone.
@@ -18,8 +24,16 @@ def garbage(names: Iterable[str], needed: Container[str], *, up_to: int) -> list
         names: all files of state or of output.
         needed: the files that commits refer to which are to be kept.
         up_to: the newest batch that is done. Files of later ones may be at work.
+        alone: whether no other process works here. If not, the state of the newest batch may just
+            be written anew.
     """
-    return [name for name in names if name not in needed and _is_old(name, up_to)]
+    return [
+        name
+        for name in names
+        if name not in needed
+        and _is_old(name, up_to)
+        and (alone or not (f"-{COMPACTED}" in name and batch_of(name) == up_to))
+    ]
 
 
 def cut_off(names: Iterable[str], *, up_to: int) -> list[str]:

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optimizers.cluster import Cluster
-from optimizers.errors import CheckpointError
+from optimizers.errors import CheckpointError, PlanError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
-from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.council import Council
 from optimizers.runtime.history import REMEMBERED, Totals
 from optimizers.runtime.layout import Layout, completed
+from optimizers.runtime.origins import Bounded, Origin, Progress
 from optimizers.runtime.owners import Handover, handover
 from optimizers.runtime.probes import TRIAL, name_of
 from optimizers.runtime.records import Commit
@@ -26,7 +27,7 @@ from optimizers.runtime.state_columns import Columns, columns_after
 from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.ways import Trial
-from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_work
+from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
 from optimizers.statistics import Probe
 from optimizers.topology import Topology
 from sketches.checks import whole
@@ -46,12 +47,14 @@ class Assignment:
         ticket: the batch.
         plan: the plan.
         planned: the batch with which the plan came in force.
+        plan_revision: which of the plans that were saved for that batch it is.
     """
 
     work: Work
     ticket: Ticket
     plan: Plan
     planned: int
+    plan_revision: int = 0
 
 
 class Coordinator:
@@ -104,13 +107,15 @@ class Coordinator:
         self._trials: dict[str, Trial] = defaultdict(Trial)
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
-        self._plan, self._planned = Plan(), 0
+        self._declared = {operator.name: operator.parallelism for operator in topology.operators}
+        self._plan, self._planned, self._plan_revision = Plan(), 0, 0
         self._in_force: int | None = None  # the batch whose plan this coordinator put in force
         if self._committed is not None:
             known = checkpoint.plan_of(self._committed.batch)
             if known is not None:
-                self._plan, self._planned = known.plan, known.batch
-        self._resumed = False  # whether it was looked for a plan that was saved before a crash
+                self._plan = known.plan
+                self._planned, self._plan_revision = known.number
+        self._resumed = False  # whether it was looked for what an earlier driver has saved
         self._layout = Layout.of(topology, cluster, self._plan)
         self._work = self._work_under(self._layout, {})
         self._council.begin(self._layout)
@@ -130,6 +135,11 @@ class Coordinator:
     def committed(self) -> Commit | None:
         """What the last batch left behind; None before the first."""
         return self._committed
+
+    @property
+    def progress(self) -> Progress:
+        """How far each input has come."""
+        return Progress() if self._committed is None else self._committed.progress
 
     @property
     def batches(self) -> list[BatchSummary]:
@@ -169,24 +179,35 @@ class Coordinator:
         """
         batch = self.next_batch
         if self._in_force != batch:
-            plan = self._plan_for(batch)
-            if plan is not None:
-                self._put_in_force(plan, batch)
+            saved = self._plan_for(batch)
+            if saved is not None:
+                self._put_in_force(saved)
         self._decided, self._adopts_only = Plan(), False
         ways = {name: trial.way for name, trial in self._trials.items()}
         ticket = Ticket(batch, self._planned == batch, self._state, FrozenMap(ways))
-        return Assignment(self._work, ticket, self._plan, self._planned)
+        return Assignment(self._work, ticket, self._plan, self._planned, self._plan_revision)
 
     def commit(
-        self, assignment: Assignment, reports: Sequence[TaskReport], seconds: float
+        self,
+        assignment: Assignment,
+        reports: Sequence[TaskReport],
+        seconds: float,
+        origin: Origin | None = None,
     ) -> BatchSummary:
         """Commit a batch by the reports of its tasks, and ask the optimizer if it is time to.
+
+        Args:
+            assignment: the batch.
+            reports: what its tasks report.
+            seconds: how long it took.
+            origin: what it stands for; by default a bounded batch without a name.
 
         Raises:
             DeliveryError: not all that was sent has arrived; nothing is committed.
             StateError: instances would keep keys or values of different types.
-            CheckpointError: it cannot be written, or somebody else has committed this batch.
+            CheckpointError: it cannot be written, or others have committed since.
         """
+        came = origin or Bounded()
         batch = assignment.ticket.batch
         if batch != self.next_batch:
             raise CheckpointError(
@@ -204,8 +225,11 @@ class Coordinator:
             state=self._state_after(reports),
             outputs=tuple(file for report in reports for file in report.output),
             tuples=sum(report.tuples for report in reports if not self._inputs(report.operator)),
+            plan_revision=assignment.plan_revision,
+            origin=came,
+            progress=self.progress.after(came),
         )
-        self._checkpoint.commit(record)
+        self._checkpoint.commit(record, after=self._committed)
         self._committed, self._columns = record, columns
         summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
         for report in reports:
@@ -225,21 +249,60 @@ class Coordinator:
     def _inputs(self, operator: str) -> int:
         return len(self._topology.inputs(operator))
 
-    def _plan_for(self, batch: int) -> Plan | None:
+    def _plan_for(self, batch: int) -> SavedPlan | None:
         """Return the plan that comes into force with a batch, written down; None if none does."""
         if not self._resumed:
-            # Whoever worked on this batch before, and crashed, may have acted on a plan.
+            # An earlier driver may have saved a plan for this batch, acted on it, and crashed.
             saved = self._checkpoint.plan_of(batch)
+            if saved is not None and saved.declared != self._declared:
+                saved = self._redeclared(batch, saved)
             self._resumed = True
             if saved is not None and saved.batch == batch:
-                return saved.plan
+                return saved
         if batch > 0 and not self._decided:
             return None
-        plan = completed(self._plan.amended(self._decided), self._topology)
-        self._checkpoint.save_plan(batch, plan)
-        return plan
+        return self._saved(batch, self._plan.amended(self._decided))
 
-    def _put_in_force(self, plan: Plan, batch: int) -> None:
+    def _redeclared(self, batch: int, before: SavedPlan) -> SavedPlan:
+        """Save, for the first batch of this driver, the plan that its job declares by now.
+
+        Only operators whose declared parallelism has changed get another one: what an optimizer
+        has decided for the others stays. A plan that was saved for this very batch is replaced,
+        for it may be the one that the job could not be run under.
+
+        Raises:
+            PlanError: the job cannot have these numbers.
+        """
+        changed = {
+            name: number
+            for name, number in self._declared.items()
+            if before.declared.get(name) != number
+        }
+        plan = before.plan.amended(replace(Plan(parallelism=changed), notes=before.plan.notes))
+        try:
+            plan.check(self._topology)
+            if self._committed is not None:
+                check_change(self._layout.topology, self._topology.under(plan))
+        except PlanError as error:
+            raise PlanError(
+                f"the job declares other numbers of instances than before: {error}"
+            ) from error
+        told = (f"{name}: {before.declared.get(name)} -> {changed[name]}" for name in changed)
+        _LOG.info("the job declares other numbers of instances: %s", ", ".join(told))
+        return self._saved(batch, plan, instead_of=before if before.batch == batch else None)
+
+    def _saved(self, batch: int, plan: Plan, instead_of: SavedPlan | None = None) -> SavedPlan:
+        """Write a plan down for a batch, with all that says where keys are."""
+        return self._checkpoint.save_plan(
+            batch,
+            completed(plan, self._topology),
+            declared=self._declared,
+            after=self._committed,
+            instead_of=instead_of,
+        )
+
+    def _put_in_force(self, saved: SavedPlan) -> None:
+        plan, batch = saved.plan, saved.batch
         layout = Layout.of(self._topology, self._cluster, plan)
         handovers = {}
         for operator in self._topology.operators:
@@ -247,7 +310,8 @@ class Coordinator:
                 change = handover(self._layout.owners(operator.name), layout.owners(operator.name))
                 if change:
                     handovers[operator.name] = change
-        self._plan, self._planned, self._layout = plan, batch, layout
+        self._plan, self._layout = plan, layout
+        self._planned, self._plan_revision = saved.number
         self._in_force = batch
         self._work = self._work_under(layout, handovers)
         if self._adopts_only:

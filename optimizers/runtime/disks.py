@@ -57,6 +57,10 @@ class Disk(ABC):
         """Return the size of each file below a folder, by its name relative to it."""
 
     @abstractmethod
+    def entries(self, folder: str) -> list[str]:
+        """Return the names of files and folders that stand directly in a folder, if it is there."""
+
+    @abstractmethod
     def make_folder(self, path: str) -> None:
         """Make a folder, and those it stands in, unless they are there."""
 
@@ -111,6 +115,13 @@ class LocalDisk(Disk):
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the size of each file below a folder, by its name relative to it."""
         return dict(_walk(folder, ""))
+
+    def entries(self, folder: str) -> list[str]:
+        """Return the names of files and folders that stand directly in a folder, if it is there."""
+        try:
+            return os.listdir(folder)  # noqa: PTH208
+        except FileNotFoundError:
+            return []
 
     def make_folder(self, path: str) -> None:
         """Make a folder, and flush the one it stands in."""
@@ -174,6 +185,11 @@ class RemoteDisk(Disk):
             for found in self._files.get_file_info(wanted)
             if found.type == pyarrow.fs.FileType.File
         }
+
+    def entries(self, folder: str) -> list[str]:
+        """Return the names of files and folders that stand directly in a folder, if it is there."""
+        wanted = pyarrow.fs.FileSelector(folder, allow_not_found=True)
+        return [found.base_name for found in self._files.get_file_info(wanted)]
 
     def make_folder(self, path: str) -> None:
         """Make a folder, and those it stands in."""

@@ -22,7 +22,8 @@ TEMPORARY = ".tmp"
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-_MISSING = (errno.ENOENT, errno.ENOTDIR)
+_MISSING = (errno.ENOENT,)
+_NO_FOLDER = (errno.ENOTDIR,)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -127,6 +128,14 @@ class Location:
         prefix = f"{folder}/" if folder else ""
         return {prefix + name: found[name] for name in sorted(found)}
 
+    def entries(self) -> tuple[str, ...]:
+        """Return the names of files and folders that stand in it directly, sorted.
+
+        Of a folder that is not there nothing stands in it.
+        """
+        with _telling("list", self.root):
+            return tuple(sorted(self.disk.entries(self.path_of(""))))
+
     def delete(self, name: str) -> None:
         """Remove a file; it is no error if it is gone already."""
         path = self.path_of(name)
@@ -175,4 +184,6 @@ def _reason(error: Exception) -> str:
         return "permission denied; let the user that runs the job read and write there"
     if number in _MISSING:
         return "it is missing; if it was moved or removed, bring it back"
+    if number in _NO_FOLDER:
+        return "it, or what it should stand in, is a file and no folder; give another path"
     return f"{error}; see to the file system, then start again"

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from optimizers.errors import CheckpointError, StateError, UnknownNameError
 from optimizers.runtime.files import Location
-from optimizers.runtime.records import Commit, Identity
+from optimizers.runtime.identity import Identity
+from optimizers.runtime.records import Commit
 from optimizers.runtime.state_file import FOLDER, read_states
 from optimizers.runtime.state_table import PLACE, VALUE, key_names, places_of
 

@@ -1,4 +1,4 @@
-"""What the log of a checkpoint records: which job it is of, and what each batch left behind."""
+"""What the log of a checkpoint records of each batch: what it stands for, and what it left."""
 
 import math
 import re
@@ -11,19 +11,14 @@ import numpy as np
 
 from optimizers.documents import Record, read, write
 from optimizers.errors import CorruptDataError, InvalidValueError, StateError
-from optimizers.operators import Operator
+from optimizers.runtime.origins import Bounded, Origin, Progress, origin_from, origin_to_dict
 from optimizers.runtime.output_file import OutputFile, from_json_types, to_json_types
 from optimizers.runtime.state_file import LARGEST_BATCH, Kind, StateFile
-from optimizers.topology import Topology
 from sketches.checks import whole
 from sketches.values import FrozenMap, listed, named
 
 T = TypeVar("T")
 
-FORMAT = 1
-"""The version of how files of a checkpoint are laid out and named."""
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SEAL = re.compile(rb',\n  "checksum": (\d{1,10})\n}\n')
 
 
@@ -54,137 +49,6 @@ def read_sealed(content: bytes, kind: str, build: Callable[[Record], T]) -> T:
     return read(unsealed(content), kind, build)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorIdentity:
-    """What of an operator may not change while its state is kept.
-
-    Attributes:
-        key: the columns of its key; None without one.
-        key_groups: how many groups its keys fall into; 0 without a key.
-        partial: whether several instances may hold a part of one key's state.
-        fold: what it does to its state, as it prints; None where nothing is said.
-    """
-
-    key: tuple[str, ...] | None = None
-    key_groups: int = 0
-    partial: bool = False
-    fold: str | None = None
-
-    @classmethod
-    def of(cls, operator: Operator) -> "OperatorIdentity":
-        """Return what identifies an operator."""
-        if not operator.keyed:
-            return cls()
-        function = operator.function()
-        # Where a function happens to lie in memory is no part of what it does.
-        fold = None if function is None else _ADDRESS.sub("", repr(function))
-        return cls(operator.key_columns, operator.key_groups, operator.partial, fold)
-
-    @classmethod
-    def from_record(cls, record: Record) -> "OperatorIdentity":
-        """Build it from the record of a document."""
-        return cls(
-            record.optional_strings("key"),
-            record.take("key_groups", int, 0),
-            record.take("partial", bool, default=False),
-            record.optional("fold", str),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return its fields as JSON types."""
-        if self.key is None:
-            return {}
-        fields: dict[str, Any] = {"key": list(self.key), "key_groups": self.key_groups}
-        return {**fields, "partial": self.partial, "fold": self.fold}
-
-    def differences(self, other: "OperatorIdentity") -> list[str]:
-        """Say what of it is not as in the other."""
-        return [
-            f"{name} {getattr(self, name)!r} instead of {getattr(other, name)!r}"
-            for name in self.__slots__
-            if getattr(self, name) != getattr(other, name)
-        ]
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Which job a checkpoint is of: two jobs of one identity can continue each other's work.
-
-    How many instances an operator has and how tuples are spread over them is no part of it.
-
-    Attributes:
-        operators: what may not change of each operator, by its name.
-        edges: source, target and key of each edge, sorted.
-    """
-
-    operators: Mapping[str, OperatorIdentity]
-    edges: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "operators", FrozenMap(self.operators))
-        object.__setattr__(self, "edges", tuple(sorted(self.edges)))
-
-    @classmethod
-    def of(cls, topology: Topology) -> "Identity":
-        """Return what identifies a job."""
-        return cls(
-            {operator.name: OperatorIdentity.of(operator) for operator in topology.operators},
-            tuple((*edge.name, topology.key_columns(*edge.name)) for edge in topology.edges),
-        )
-
-    def differences(self, other: "Identity") -> list[str]:
-        """Say what of this job is not as in the other; nothing if they are one job."""
-        found = []
-        for name in sorted({*self.operators, *other.operators}):
-            if name not in other.operators:
-                found.append(f"operator {name!r} is new")
-            elif name not in self.operators:
-                found.append(f"operator {name!r} is gone")
-            else:
-                changes = self.operators[name].differences(other.operators[name])
-                found += [f"operator {name!r} has {change}" for change in changes]
-        for edges, others, what in (
-            (self.edges, other.edges, "new"),
-            (other.edges, self.edges, "gone"),
-        ):
-            for source, target, key in edges:
-                if (source, target, key) not in others:
-                    by = f" by key {', '.join(key)}" if key else ""
-                    found.append(f"edge {source} -> {target}{by} is {what}")
-        return found
-
-    def to_json(self) -> str:
-        """Write it as a JSON document."""
-        body: dict[str, Any] = {
-            "format": FORMAT,
-            "operators": {name: value.to_dict() for name, value in self.operators.items()},
-            "edges": [
-                {"source": source, "target": target, "key": list(key)}
-                for source, target, key in self.edges
-            ],
-        }
-        return write("checkpoint", body)
-
-    @classmethod
-    def from_sealed(cls, content: bytes) -> "Identity":
-        """Read the sealed document of `to_json`."""
-        return read_sealed(content, "checkpoint", cls._from_record)
-
-    @classmethod
-    def _from_record(cls, record: Record) -> "Identity":
-        found = record.take("format", int)
-        if found != FORMAT:
-            raise CorruptDataError(
-                f"it is laid out by format {found}, and this Penstock knows format {FORMAT}; "
-                "use the version of Penstock that made it"
-            )
-        operators = record.mapping(
-            "operators",
-            lambda value, where: Record(value, where).into(OperatorIdentity.from_record),
-        )
-        return cls(operators, tuple(record.each("edges", _edge)))
-
-
 @dataclass(frozen=True)
 class Commit:
     """What is true once a batch is done: everything that the next one begins with.
@@ -198,6 +62,10 @@ class Commit:
         tuples: how many tuples came into the job.
         facts: other numbers worth keeping, each with its name.
         revision: how often the same state was written anew.
+        plan_revision: which of the plans that were saved for that batch was in force: the first,
+            or one that a driver with other declared numbers of instances put in its place.
+        origin: what the batch stands for.
+        progress: how far each input has come with it; by default the first batch of all.
     """
 
     batch: int
@@ -207,6 +75,9 @@ class Commit:
     tuples: int = 0
     facts: Mapping[str, float] = field(default_factory=FrozenMap)
     revision: int = 0
+    plan_revision: int = 0
+    origin: Origin = field(default_factory=Bounded)
+    progress: Progress = field(default_factory=lambda: Progress(1))
 
     def __post_init__(self) -> None:
         whole("batch", self.batch, at_least=0, at_most=LARGEST_BATCH)
@@ -214,6 +85,7 @@ class Commit:
             whole("plan", self.plan, at_least=0, at_most=self.batch)
         whole("tuples", self.tuples, at_least=0)
         whole("revision", self.revision, at_least=0)
+        whole("plan_revision", self.plan_revision, at_least=0)
         state = {
             name: tuple(
                 self._chain(f"state[{name!r}][{instance}]", files)
@@ -230,6 +102,16 @@ class Commit:
         facts = named("facts", self.facts, object)
         numbers = {name: _fact(name, value) for name, value in facts.items()}
         object.__setattr__(self, "facts", FrozenMap(numbers))
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """What tells it from all other commits: its batch and its revision."""
+        return self.batch, self.revision
+
+    @property
+    def saved_plan(self) -> tuple[int, int] | None:
+        """The batch with which the plan in force came, and which of its plans; None of none."""
+        return None if self.plan is None else (self.plan, self.plan_revision)
 
     @property
     def files(self) -> frozenset[str]:
@@ -250,7 +132,10 @@ class Commit:
         body: dict[str, Any] = {
             "batch": self.batch,
             "plan": self.plan,
+            "plan_revision": self.plan_revision,
             "revision": self.revision,
+            "origin": origin_to_dict(self.origin),
+            "progress": self.progress.to_dict(),
             "tuples": self.tuples,
             "facts": dict(self.facts),
             "outputs": to_json_types(self.outputs),
@@ -268,6 +153,7 @@ class Commit:
 
     @classmethod
     def _from_record(cls, record: Record) -> "Commit":
+        progress = Progress.from_value(record.take("progress", dict), "progress")
         return cls(
             record.take("batch", int),
             record.optional("plan", int),
@@ -276,6 +162,9 @@ class Commit:
             record.take("tuples", int),
             record.take("facts", dict, {}),
             record.take("revision", int),
+            record.take("plan_revision", int),
+            origin_from(record.take("origin", dict), "origin", progress),
+            progress,
         )
 
     def _chain(self, where: str, files: object) -> tuple[StateFile, ...]:
@@ -301,10 +190,6 @@ def _fact(name: str, value: object) -> float:
     if isinstance(value, float | np.floating) and math.isfinite(value):
         return float(value)
     raise InvalidValueError(f"facts[{name!r}]={value!r} is not a finite number; leave it out")
-
-
-def _edge(record: Record) -> tuple[str, str, tuple[str, ...]]:
-    return record.take("source", str), record.take("target", str), record.strings("key")
 
 
 def _instances(value: object, where: str) -> tuple[tuple[StateFile, ...], ...]:

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from optimizers import Note, Plan, Topology
 from optimizers.errors import CheckpointError, InvalidValueError, StateError, UnknownNameError
+from optimizers.runtime import inspection, mark, tidying
 from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.cleaning import batch_of
 from optimizers.runtime.files import Location
+from optimizers.runtime.log import Log
+from optimizers.runtime.mark import check_shared
 from optimizers.runtime.output_file import OutputFile
-from optimizers.runtime.records import Commit, Identity, sealed
+from optimizers.runtime.records import Commit, sealed
 from optimizers.runtime.state_file import Attempt, Kind, write_state
 
 JOB = Topology.source("words").then("count", key="word", parallelism=2)
@@ -157,6 +160,95 @@ def test_a_plan_may_be_saved_twice_but_not_changed(checkpoint, here):
     assert SavedPlan(4, PLAN) == checkpoint.plan_of(4)
 
 
+def test_a_plan_is_kept_with_what_the_job_declares(checkpoint):
+    saved = checkpoint.save_plan(4, PLAN, declared={"words": 1, "count": 2})
+
+    assert saved == checkpoint.plan_of(4) == SavedPlan(4, PLAN, {"words": 1, "count": 2})
+    with pytest.raises(CheckpointError, match="another plan is saved for batch 4"):
+        checkpoint.save_plan(4, PLAN, declared={"words": 1, "count": 9})
+
+
+def test_a_plan_can_be_replaced_before_its_batch_is_done(checkpoint, here):
+    first = checkpoint.save_plan(0, PLAN)
+    other, third = Plan(parallelism={"count": 8}), Plan(parallelism={"count": 9})
+
+    second = checkpoint.save_plan(0, other, instead_of=first)
+
+    assert (0, 1) == second.number
+    assert second == checkpoint.plan_of(0) == checkpoint.plan_of(7)
+    assert second == checkpoint.save_plan(0, other, instead_of=first)
+    with pytest.raises(CheckpointError, match="another plan is saved for batch 0"):
+        checkpoint.save_plan(0, third, instead_of=first)
+    # Whoever has done the batch under the first cannot commit it any more.
+    with pytest.raises(CheckpointError, match="of batch 0, but that of batch 0, revision 1 is in"):
+        checkpoint.commit(Commit(0, plan=0))
+    checkpoint.commit(Commit(0, plan=0, plan_revision=1))
+    checkpoint.commit(Commit(1, plan=0, plan_revision=1))
+    with pytest.raises(CheckpointError, match="batch 0 is done already"):
+        checkpoint.save_plan(0, third, instead_of=second)
+    assert [second] * 3 == [checkpoint.plan_of(batch) for batch in range(3)]
+    checkpoint.clean(keep=1)
+    assert ["plans/0000000000-1.json"] == list(here.list("plans"))
+    assert second == checkpoint.plan_of(2)
+
+
+def test_a_plan_that_is_replaced_while_its_batch_is_committed_stays_in_force(
+    checkpoint, monkeypatch
+):
+    first = checkpoint.save_plan(0, PLAN)
+    write = Location.write_new
+
+    def write_after(self, name, content):
+        monkeypatch.setattr(Location, "write_new", write)
+        checkpoint.commit(Commit(0, plan=0))
+        write(self, name, content)
+
+    monkeypatch.setattr(Location, "write_new", write_after)
+    checkpoint.save_plan(0, Plan(parallelism={"count": 8}), instead_of=first)
+
+    assert [first] * 2 == [checkpoint.plan_of(batch) for batch in range(2)]
+    checkpoint.commit(Commit(1, plan=0))
+
+
+class TestADriverThatBeganFromAnotherCommit:
+    """It is stopped before it writes anything, and what it has done is lost."""
+
+    def refused(self, checkpoint, after, match, batch=2):
+        before = files_of(checkpoint.location)
+        for act in (
+            lambda: checkpoint.commit(Commit(batch, plan=0), after=after),
+            lambda: checkpoint.save_plan(batch, Plan(), after=after),
+        ):
+            with pytest.raises(CheckpointError, match=match):
+                act()
+        assert before == files_of(checkpoint.location)
+
+    @pytest.fixture
+    def after(self, filled, here):
+        chain = (*filled.last_commit().state["count"][0], write(here, 1, {2: 20}, gone=set()))
+        filled.commit(Commit(1, 0, {"count": (chain,)}))
+        return filled.last_commit()
+
+    def test_because_state_was_written_anew(self, filled, after):
+        filled.compact()
+
+        self.refused(filled, after, r"state of batch 1, .* was written anew since, by penstock st")
+        filled.commit(Commit(2, plan=0), after=filled.last_commit())
+
+    def test_because_another_has_committed(self, filled, after):
+        filled.commit(Commit(2, plan=0), after=after)
+
+        self.refused(filled, after, "is not the last: batch 2 is done already, by another driver")
+        self.refused(filled, after, "batch 2 is done already, by another driver", batch=3)
+
+    def test_because_the_checkpoint_was_replaced(self, filled, after, here):
+        here.delete("commits/0000000001.json")
+
+        self.refused(filled, after, "is not there any more: files .* were removed or replaced")
+        here.delete("commits/0000000000.json")
+        self.refused(filled, after, "is not there any more")
+
+
 def test_of_two_drivers_that_look_before_either_saves_a_plan_one_saves_it(checkpoint, monkeypatch):
     checkpoint.save_plan(4, PLAN)
     with monkeypatch.context() as early:
@@ -248,11 +340,78 @@ def test_remains_of_a_checkpoint_are_not_taken_for_an_empty_folder(here, name):
     assert [name] == files_of(here)
 
 
-def test_files_of_others_do_not_matter(here):
-    here.write_new("notes.txt", b"")
-    here.write_new(".DS_Store", b"")
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["notes.txt"], "holds 'notes.txt'; give the job an empty folder, such as .*/checkpoint"),
+        (["b/x.csv", "a", "d", "c", "e"], "holds 'a', 'b', 'c' and 2 more;"),
+    ],
+)
+def test_a_folder_with_files_of_others_is_not_made_a_checkpoint(here, names, told):
+    for name in names:
+        here.write_new(name, b"")
+
+    with pytest.raises(CheckpointError, match=told):
+        Checkpoint.create_or_open(here, JOB)
+    assert sorted(names) == files_of(here)
+
+
+def test_what_systems_and_players_of_streams_leave_does_not_matter(here, tmp_path):
+    for name in (".DS_Store", "recorded/posts.arrow", "admitted/posts"):
+        here.write_new(name, b"")
+    here.make_folder("lost+found")
+    here.make_folder("commits")
 
     assert () == Checkpoint.create_or_open(here, JOB).batches()
+    here.write_new("notes.txt", b"")  # once it is one, who adds files knows what it is
+    assert () == Checkpoint.create_or_open(here, JOB).batches()
+
+
+def test_a_path_that_is_a_file_is_refused(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+
+    with pytest.raises(
+        CheckpointError, match=r"notes\.txt.* is a file and no folder; give another"
+    ):
+        Checkpoint.create_or_open(Location(path), JOB)
+    assert "mine" == path.read_text()
+
+
+def test_a_seed_is_drawn_for_each_checkpoint_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(mark, "drawn_seed", mark.drawn_seed.really)
+    drawn = [Checkpoint.create_or_open(Location(tmp_path / name), JOB) for name in "abc"]
+
+    assert 3 == len({checkpoint.seed for checkpoint in drawn})
+    assert 3 == len({checkpoint.mark.name for checkpoint in drawn})
+    for checkpoint in drawn:
+        assert 0 < checkpoint.seed < 1 << 64
+        again = Checkpoint.create_or_open(checkpoint.location, JOB)
+        assert checkpoint.mark == again.mark == Checkpoint.open(checkpoint.location).mark
+
+
+def test_a_seed_may_be_given_but_not_changed(here):
+    assert 7 == Checkpoint.create_or_open(here, JOB, seed=7).seed
+    assert 7 == Checkpoint.create_or_open(here, JOB, seed=7).seed
+    assert 7 == Checkpoint.create_or_open(here, JOB).seed
+    with pytest.raises(CheckpointError, match=r"seed=8 is given, .* made with seed 7, .* leave"):
+        Checkpoint.create_or_open(here, JOB, seed=8)
+    with pytest.raises(InvalidValueError, match="seed=-1"):
+        Checkpoint.create_or_open(Location(here.root + "-other"), JOB, seed=-1)
+
+
+class TestExecutors:
+    def test_that_see_the_folder_are_let_work(self, checkpoint, here):
+        check_shared(here, checkpoint.mark.name)
+
+    def test_that_see_an_empty_one_are_refused(self, checkpoint, tmp_path):
+        with pytest.raises(CheckpointError, match=r"no checkpoint is at .*executors do not share"):
+            check_shared(Location(tmp_path / "elsewhere"), checkpoint.mark.name)
+
+    def test_that_see_another_checkpoint_are_refused(self, checkpoint, tmp_path):
+        other = Checkpoint.create_or_open(Location(tmp_path / "other"), JOB, seed=checkpoint.seed)
+        with pytest.raises(CheckpointError, match=r"another checkpoint is at .*do not share this"):
+            check_shared(other.location, checkpoint.mark.name)
 
 
 @pytest.fixture
@@ -287,10 +446,21 @@ def test_a_damaged_plan_is_named(filled, here):
 
 
 def test_another_format_is_refused(checkpoint, here):
-    text = Identity.of(JOB).to_json().replace('"format": 1', '"format": 9')
+    text = checkpoint.mark.to_json().replace('"format": 2', '"format": 9')
     here.write_atomically("penstock.json", sealed(text))
 
-    with pytest.raises(CheckpointError, match="format 9, and this Penstock knows format 1"):
+    with pytest.raises(CheckpointError, match=r"by format 9, .* knows format 2; go on"):
+        Checkpoint.create_or_open(here, JOB)
+
+
+def test_a_checkpoint_of_the_first_format_is_refused_by_its_name(here):
+    text = (
+        '{\n  "penstock": "checkpoint",\n  "version": 1,\n  "format": 1,\n'
+        '  "operators": {"words": {}},\n  "edges": []\n}\n'
+    )
+    here.write_new("penstock.json", sealed(text))
+
+    with pytest.raises(CheckpointError, match=r"by format 1, .* go on .* or give the job an empty"):
         Checkpoint.create_or_open(here, JOB)
 
 
@@ -428,7 +598,10 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
     assert single == compacted.state["count"][1]
     assert compacted == filled.compact()
     assert (0, 1) == filled.batches()
-    filled.clean(keep=1)
+    filled.clean(keep=1)  # a driver may be about to go on from the old files
+    assert ["commits/0000000001-1.json", "commits/0000000001.json"] == list(here.list("commits"))
+    assert {file.path for file in (*chain, *single)} < set(here.list("state"))
+    filled.clean(keep=1, alone=True)
     assert before == state_of(filled)
     assert ["commits/0000000001-1.json"] == list(here.list("commits"))
     assert {file.path for _, _, files in compacted.instances() for file in files} == set(
@@ -436,6 +609,117 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
     )
     filled.commit(Commit(2, 0, compacted.state))
     assert before == state_of(filled)
+
+
+def test_files_that_were_written_anew_stay_until_a_later_batch_is_committed(filled, here):
+    chain = (*filled.last_commit().state["count"][0], write(here, 1, {2: 20}, gone=set()))
+    filled.commit(Commit(1, 0, {"count": (chain,)}))
+    held = filled.last_commit()
+    filled.compact()
+    for _ in range(2):
+        filled.clean(keep=1)
+        assert held.files <= set(files_of(here))
+    filled.commit(Commit(2, 0, filled.last_commit().state))
+
+    filled.clean(keep=2)
+
+    assert {"w1": 10, "w2": 20} == state_of(filled) == state_of(filled, 1)
+    assert not held.files & set(files_of(here))
+
+
+def test_state_that_is_being_written_anew_is_not_taken_for_garbage(filled, here, monkeypatch):
+    chain = (*filled.last_commit().state["count"][0], write(here, 1, {2: 20}, gone=set()))
+    filled.commit(Commit(1, 0, {"count": (chain,)}))
+    write_new = Location.write_new
+
+    def cleaned_before(self, name, content):
+        if name.startswith("commits/"):
+            filled.clean(keep=1)
+        write_new(self, name, content)
+
+    monkeypatch.setattr(Location, "write_new", cleaned_before)
+    filled.compact()
+
+    assert {"w1": 10, "w2": 20} == state_of(Checkpoint.open(here))
+
+
+def test_state_is_not_written_anew_for_a_batch_that_is_not_the_last_by_then(
+    filled, here, monkeypatch
+):
+    chain = (*filled.last_commit().state["count"][0], write(here, 1, {2: 20}, gone=set()))
+    filled.commit(Commit(1, 0, {"count": (chain,)}))
+    read = tidying.read_states
+
+    def committed_meanwhile(location, files):
+        filled.commit(Commit(2, 0, {"count": (chain,)}))
+        return read(location, files)
+
+    monkeypatch.setattr(tidying, "read_states", committed_meanwhile)
+    with pytest.raises(
+        CheckpointError, match=r"batch 2 was committed .* while the state of batch 1"
+    ):
+        filled.compact()
+
+    assert (2, 0) == filled.last_commit().number
+
+
+class TestReadersBesideAJob:
+    """The job commits and cleans up between any two things that a reader does."""
+
+    @pytest.fixture
+    def busy(self, filled, here, monkeypatch):
+        """A checkpoint whose job goes on each time that a file of state is read."""
+
+        def goes_on(times):
+            read = inspection.read_states
+            left = iter(range(times))
+
+            def after_a_batch(location, files):
+                if next(left, None) is not None:
+                    batch = filled.last_commit().batch + 1
+                    state = {"count": ((write(here, batch, {1: 10 + batch}),),)}
+                    filled.commit(Commit(batch, 0, state))
+                    filled.clean(keep=1)
+                return read(location, files)
+
+            monkeypatch.setattr(inspection, "read_states", after_a_batch)
+
+        return goes_on
+
+    def test_read_the_newest_state_once_what_they_looked_for_is_gone(self, filled, busy):
+        busy(1)
+        assert {"w1": 11} == state_of(filled)
+        busy(3)
+        assert {"w1": 14} == state_of(filled)
+
+    def test_are_told_what_to_do_if_they_never_get_there(self, filled, busy):
+        busy(99)
+        with pytest.raises(CheckpointError, match=r"cleaned up 5 times .* SparkEngine\(keep=...\)"):
+            filled.read("count")
+
+    def test_are_told_if_the_batch_they_name_is_gone(self, filled, busy):
+        busy(1)
+        with pytest.raises(CheckpointError, match="is missing"):
+            state_of(filled, 0)
+        with pytest.raises(CheckpointError, match="keeps no commit of batch 0; kept: 1"):
+            state_of(filled, 0)
+
+    def test_can_open_it(self, filled, here, monkeypatch):
+        commit = Log.commit
+
+        def gone_on(self, batch, revision):
+            monkeypatch.setattr(Log, "commit", commit)
+            filled.commit(Commit(1, 0, {"count": ((write(here, 1, {1: 11}),),)}))
+            filled.clean(keep=1)
+            return commit(self, batch, revision)
+
+        monkeypatch.setattr(Log, "commit", gone_on)
+        assert {"w1": 11} == state_of(Checkpoint.open(here))
+
+    def test_are_told_of_files_that_are_missing_though_nothing_was_cleaned_up(self, filled, here):
+        here.delete("state/count/0000000000-0-a.arrow")
+        with pytest.raises(CheckpointError, match="is missing"):
+            filled.read("count")
 
 
 def test_a_checkpoint_is_described(filled, here):

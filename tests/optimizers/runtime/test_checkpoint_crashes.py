@@ -88,6 +88,9 @@ class MemoryDisk(Disk):
             if path.startswith(prefix)
         }
 
+    def entries(self, folder):
+        return list(dict.fromkeys(name.split("/")[0] for name in self.sizes(folder)))
+
     def make_folder(self, path):
         self._change(lambda: None)
 
@@ -170,8 +173,11 @@ class Job:
         output = f"output/{batch:010}-0-{next(self.attempts)}.arrow"
         self.here.write_new(output, b"rows")
         file = OutputFile(output, "count", pa.schema([]))
-        plan = None if saved is None else saved.batch
-        self.checkpoint.commit(Commit(batch, plan, {"count": state}, (file,), len(changes)))
+        plan, revision = (None, 0) if saved is None else saved.number
+        state = {"count": state}
+        self.checkpoint.commit(
+            Commit(batch, plan, state, (file,), len(changes), plan_revision=revision), after=last
+        )
 
     def chain(self, batch, instance, files, changes, before):
         mine = {place: count for place, count in changes.items() if place % 2 == instance}
@@ -237,9 +243,9 @@ SCRIPT = [
     lambda job: job.checkpoint.save_plan(2, plan(3)),
     lambda job: job.run({2: None, 6: 6, 3: 4}),
     lambda job: job.checkpoint.compact(),
-    lambda job: job.checkpoint.clean(keep=1),
+    lambda job: job.checkpoint.clean(keep=1, alone=True),
     lambda job: job.run({5: 5, 6: None}),
-    lambda job: job.checkpoint.clean(keep=1),
+    lambda job: job.checkpoint.clean(keep=1, alone=True),
 ]
 
 
@@ -298,6 +304,7 @@ class Crashes(RuleBasedStateMachine):
         self.batch = -1
         self.counts = [{}]
         self.plan = None  # in force in the next batch
+        self.revisions = False  # whether the state of the last batch may have been written anew
         self.checkpoint = Job(self.disk).checkpoint
 
     def arm(self, crash):
@@ -317,18 +324,20 @@ class Crashes(RuleBasedStateMachine):
         assert done in (self.batch, self.batch + 1)
         assert done == self.batch + 1 or crash is not None
         if done > self.batch:
-            self.batch = done
+            self.batch, self.revisions = done, False
             self.counts.append(merged(self.counts[-1], changes))
 
     @rule(number=st.integers(1, 5), crash=crashes)
     def save_plan(self, number, crash):
-        following = self.batch + 1
-        if self.plan is not None and self.plan.batch == following:
-            return
-        wanted = SavedPlan(following, plan(number))
+        following, before = self.batch + 1, self.plan
+        if before is not None and before.batch < following:
+            before = None
+        revision = 0 if before is None else before.revision + 1
+        wanted = SavedPlan(following, plan(number), revision=revision)
         self.arm(crash)
         self.checkpoint = survive(
-            self.disk, lambda job: job.checkpoint.save_plan(following, wanted.plan)
+            self.disk,
+            lambda job: job.checkpoint.save_plan(following, wanted.plan, instead_of=before),
         )
 
         found = self.checkpoint.plan_of(following)
@@ -337,22 +346,26 @@ class Crashes(RuleBasedStateMachine):
         self.plan = found
 
     @precondition(lambda self: self.batch >= 0)
-    @rule(keep=st.integers(1, 3), crash=crashes)
-    def clean(self, keep, crash):
+    @rule(keep=st.integers(1, 3), alone=st.booleans(), crash=crashes)
+    def clean(self, keep, alone, crash):
         self.arm(crash)
-        self.checkpoint = survive(self.disk, lambda job: job.checkpoint.clean(keep=keep))
+        self.checkpoint = survive(
+            self.disk, lambda job: job.checkpoint.clean(keep=keep, alone=alone)
+        )
         if crash is None:
             assert len(self.checkpoint.batches()) <= keep
             kept = [self.checkpoint.commit_of(batch) for batch in self.checkpoint.batches()]
             needed = set().union(*(commit.files for commit in kept))
             there = {*self.checkpoint.location.list("state")}
             done = {name for name in there if batch_of(name) <= self.batch}
-            assert done == {name for name in needed if name.startswith("state/")}
+            found = {name for name in needed if name.startswith("state/")}
+            assert done == found or (done > found and not alone and self.revisions)
 
     @rule(crash=crashes)
     def compact(self, crash):
         self.arm(crash)
         self.checkpoint = survive(self.disk, lambda job: job.checkpoint.compact())
+        self.revisions = True
         if crash is None and self.batch >= 0:
             chains = self.checkpoint.last_commit().state["count"]
             assert all(len(files) == 1 for files in chains)

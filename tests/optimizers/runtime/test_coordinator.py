@@ -1,6 +1,8 @@
 """The coordinator: from batch to batch, from plan to plan, from one driver to the next."""
 
+import threading
 from dataclasses import replace
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +19,12 @@ from optimizers import (
     InvalidValueError,
     Operator,
     Plan,
+    PlanError,
     StateError,
     Topology,
     TopologyError,
 )
-from optimizers.folds import Count, Emit
+from optimizers.folds import Count, Emit, Last
 from optimizers.runtime import resident
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Coordinator
@@ -368,17 +371,6 @@ class TestTheNextDriver:
         assert 3 == len(told.loads("a"))
         assert dict.fromkeys(range(20), 4) == third.results("a")
 
-    @pytest.mark.parametrize("count", [1, 2, 5])
-    def test_finds_all_keys_though_the_job_is_declared_with_other_numbers(self, tmp_path, count):
-        Driver(tmp_path, job(3)).batch(TWENTY)
-        resident.forget()
-
-        driver = Driver(tmp_path, job(count))
-        driver.batch(TWENTY)
-
-        assert dict.fromkeys(range(20), 2) == driver.results("a")
-        assert 3 == len(driver.coordinator.batches[0].loads("a"))
-
     def test_finds_all_keys_though_the_job_is_declared_with_another_table(self, tmp_path):
         one, other = (RoutingTable(np.arange(20), (np.arange(20) + n) % 3, 3) for n in (0, 1))
         Driver(tmp_path, job(3, one)).batch(TWENTY)
@@ -423,7 +415,166 @@ class TestTheNextDriver:
             Driver(tmp_path, job())
 
 
+class TestStartingAgainWithOtherNumbers:
+    """The parallelism that the job declares acts in the first batch, whatever was planned."""
+
+    @pytest.mark.parametrize("count", [1, 2, 5, 16])
+    def test_of_instances_acts_at_once_and_finds_all_keys(self, tmp_path, count):
+        Driver(tmp_path, job(3)).batch(TWENTY)
+        resident.forget()
+
+        driver = Driver(tmp_path, job(count))
+        told = driver.batch(TWENTY)
+
+        assert count == len(told.loads("a"))
+        assert told.taken_over > 0
+        assert dict.fromkeys(range(20), 2) == driver.results("a") == driver.results("b")
+        assert 2 == len(told.loads("b"))
+        again = Driver(tmp_path, job(count))
+        assert 0 == again.batch(TWENTY).taken_over
+        assert 1 == again.coordinator.batches[0].planned
+
+    def test_leaves_alone_what_an_optimizer_has_decided_for_others(self, tmp_path):
+        decided = Plan(parallelism={"a": 5, "b": 4}, batch={"s": 9})
+        Driver(tmp_path, job(3), [decided]).batch(TWENTY)
+
+        driver = Driver(tmp_path, job(8))  # b is declared as before
+        told = driver.batch(TWENTY)
+
+        assert (8, 4) == (len(told.loads("a")), len(told.loads("b")))
+        assert {"s": 9} == driver.coordinator.plan.batch
+        assert dict.fromkeys(range(20), 2) == driver.results("a") == driver.results("b")
+
+    def test_leaves_all_alone_where_nothing_is_declared_otherwise(self, tmp_path):
+        Driver(tmp_path, job(3), [Plan(parallelism={"a": 5})]).batch(TWENTY)
+
+        told = Driver(tmp_path, job(3)).batch(TWENTY)
+
+        assert (5, 0) == (len(told.loads("a")), told.planned)
+
+    def test_lets_a_later_plan_decide_again(self, tmp_path):
+        Driver(tmp_path, job(3)).batch(TWENTY)
+
+        driver = Driver(tmp_path, job(8), [Plan(), Plan(parallelism={"a": 2})], every=2)
+        told = [len(driver.batch(TWENTY).loads("a")) for _ in range(5)]
+
+        assert [8, 8, 8, 8, 2] == told
+        assert dict.fromkeys(range(20), 6) == driver.results("a")
+
+    def test_drops_tables_and_places_for_other_numbers(self, tmp_path):
+        table = RoutingTable(range(20), [key % 3 for key in range(20)], 3)
+        homes = Deployment(("node-0", "node-1", "node-2"), tuple(g % 3 for g in range(16)))
+        plan = Plan(routing={"a": table}, placement={"a": homes})
+        Driver(tmp_path, job(3), [plan]).batch(TWENTY)
+        resident.forget()
+
+        driver = Driver(tmp_path, job(4))
+        driver.batch(TWENTY)
+
+        assert not isinstance(driver.coordinator.plan.routing["a"], RoutingTable)
+        assert {} == driver.coordinator.plan.placement
+        assert dict.fromkeys(range(20), 2) == driver.results("a")
+
+    def test_replaces_a_plan_under_which_the_job_could_not_be_run(self, tmp_path):
+        first = Driver(tmp_path, job(3), [Plan(), Plan(parallelism={"a": 1, "b": 3})])
+        first.batch(TWENTY)
+        reports = first.run(TWENTY)  # and say it had not enough memory for it
+        resident.forget()
+
+        driver = Driver(tmp_path, job(9))
+        lost = driver.run(TWENTY)
+        with pytest.raises(CheckpointError, match="batch 1, but that of batch 1, revision 1 is in"):
+            first.coordinator.commit(first.assigned, reports, 1.0)
+        told = driver.coordinator.commit(driver.assigned, lost, 1.0)
+
+        assert (9, 3) == (len(told.loads("a")), len(told.loads("b")))
+        assert dict.fromkeys(range(20), 2) == driver.results("a") == driver.results("b")
+        assert told.batch == Driver(tmp_path, job(9)).batch(TWENTY).planned
+
+    def test_replaces_the_very_first_plan(self, tmp_path):
+        Driver(tmp_path, job(3), [Plan(parallelism={"b": 4})]).run(TWENTY)
+
+        driver = Driver(tmp_path, job(7), [Plan(parallelism={"a": 1})])
+        told = driver.batch(TWENTY)
+
+        assert (7, 4) == (len(told.loads("a")), len(told.loads("b")))
+        assert dict.fromkeys(range(20), 1) == driver.results("a")
+
+    def test_acts_on_operators_without_a_key_and_on_sources(self, tmp_path):
+        def declared(number):
+            start = Topology.source("s", parallelism=number)
+            return start.then("plain", parallelism=number).then("a", key="k", parallelism=2)
+
+        Driver(tmp_path, declared(2), [Plan(parallelism={"plain": 3})]).batch(TWENTY)
+        driver = Driver(tmp_path, declared(4))
+        driver.batch(TWENTY)
+
+        assert 4 == driver.coordinator.layout.topology.operator("plain").parallelism
+        assert dict.fromkeys(range(20), 2) == driver.results("a")
+
+    def test_is_refused_where_parts_of_keys_could_not_be_put_together(self, tmp_path):
+        def declared(number):
+            last = Operator("a", "k", number, apply=Last("l"), partial=True)
+            return Topology.source("s").then(last, grouping=PartialKey())
+
+        Driver(tmp_path, declared(3)).batch(TWENTY)
+
+        with pytest.raises(PlanError, match=r"declares other numbers .*\['a'\]=2 is less"):
+            Driver(tmp_path, declared(2)).batch(TWENTY)
+        assert 5 == len(Driver(tmp_path, declared(5)).batch(TWENTY).loads("a"))
+
+
 class TestTwoDrivers:
+    @pytest.mark.parametrize("done", [0, 1])
+    def test_that_commit_at_one_moment_do_not_both(self, tmp_path, monkeypatch, done):
+        drivers = [Driver(tmp_path, job()) for _ in range(2)]
+        drivers[0].coordinator.assign()
+        for _ in range(done):
+            drivers[0].batch(TWENTY)
+            drivers[1] = Driver(tmp_path, job())
+        reports = [driver.run(rows(number)) for number, driver in enumerate(drivers)]
+        gate = threading.Barrier(2)
+        write = Location.write_new
+
+        def together(self, name, content):
+            if name.startswith("commits/"):
+                gate.wait(30)  # both have looked, and neither has written
+            write(self, name, content)
+
+        monkeypatch.setattr(Location, "write_new", together)
+
+        def commit(number):
+            driver = drivers[number]
+            try:
+                driver.coordinator.commit(driver.assigned, reports[number], 1.0)
+            except CheckpointError:
+                return None
+            return number
+
+        with ThreadPool(2) as pool:
+            (winner,) = [number for number in pool.map(commit, range(2)) if number is not None]
+        found = drivers[0].results("a")
+        assert done + 1 == found[winner]
+        assert done == found.get(1 - winner, 0)
+
+    def test_of_which_one_writes_state_anew_do_not_lose_it(self, tmp_path):
+        driver = Driver(tmp_path, job())
+        for number in range(3):
+            driver.batch(rows(*range(100 * number, 100 * number + 9 - number)))
+        reports = driver.run(rows(7))
+        before = driver.results("a")
+
+        driver.checkpoint.compact()  # as a command does that was not to be kept from it
+        driver.checkpoint.clean(keep=1)
+        with pytest.raises(CheckpointError, match=r"state of batch 2, .* was written anew since"):
+            driver.coordinator.commit(driver.assigned, reports, 1.0)
+
+        resident.forget()
+        assert before == driver.results("a")
+        again = Driver(tmp_path, job())
+        again.batch(rows(7))
+        assert before | {7: 2} == again.results("a")
+
     def test_do_each_batch_once(self, tmp_path):
         one, other = Driver(tmp_path, job()), Driver(tmp_path, job())
         lost = other.run(rows(7))

@@ -28,7 +28,7 @@ class JobThatCrashes(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.driver = self.rival = None
+        self.driver = self.rival = self.numbers = None
         self.assigned = self.reports = None
         self.batches = []
         self.done = 0
@@ -60,10 +60,15 @@ class JobThatCrashes(RuleBasedStateMachine):
             )
         checkpoint = Checkpoint.create_or_open(Location(self.folder.name), topology)
         last = checkpoint.last_commit()
-        plan = checkpoint.plan_of(0 if last is None else last.batch + 1)
-        numbers = {operator.name: operator.parallelism for operator in topology.operators}
-        numbers |= {} if plan is None else plan.plan.parallelism
+        saved = checkpoint.plan_of(0 if last is None else last.batch + 1)
+        declared = {operator.name: operator.parallelism for operator in topology.operators}
+        numbers = dict(declared)
+        if saved is not None:  # what was decided stays, but where the job declares another number
+            numbers |= saved.plan.parallelism
+            numbers |= dict(declared.items() - saved.declared.items())
         script = data.draw(any_job.scripts(self.drawn, 4, numbers))
+        event(f"declared otherwise: {saved is not None and declared != saved.declared}")
+        self.numbers = None if saved is None else numbers
         return Coordinator(
             topology,
             any_job.CLUSTER,
@@ -90,8 +95,24 @@ class JobThatCrashes(RuleBasedStateMachine):
     @precondition(lambda self: self.driver is not None)
     @rule()
     def the_driver_assigns(self):
-        assigned = self.driver.assign()
+        why = self.why_refused(self.driver)
+        saved = self.checkpoint.plan_of(self.done)
+        refused = ""
+        try:
+            assigned = self.driver.assign()
+        except CheckpointError as error:  # it would have written a plan
+            refused = str(error)
+        if refused:
+            overtaken = saved is not None and saved.batch == self.done
+            assert why in refused if why else (overtaken and "another plan" in refused)
+            event("a driver that was overtaken cannot save a plan")
+            self.dies()
+            return
         assert self.done == assigned.ticket.batch
+        if self.numbers is not None:
+            job = self.driver.layout.topology
+            assert self.numbers == {each.name: each.parallelism for each in job.operators}
+            self.numbers = None
         if self.assigned is not None:
             assert self.assigned.work is assigned.work
             assert self.assigned.ticket == assigned.ticket
@@ -126,6 +147,13 @@ class JobThatCrashes(RuleBasedStateMachine):
     @precondition(lambda self: self.reports is not None)
     @rule(data=st.data())
     def the_driver_commits(self, data):
+        why = self.why_refused(self.driver, self.assigned)
+        if why:
+            with pytest.raises(CheckpointError, match=why):
+                self.driver.commit(self.assigned, self.reports, 1.0)
+            event(f"refused: {why}")
+            self.dies()
+            return
         self.driver.commit(self.assigned, self.reports, 1.0)
         assert all(not decision.refused for decision in self.driver.decisions)
         self.assigned = self.reports = None
@@ -139,7 +167,9 @@ class JobThatCrashes(RuleBasedStateMachine):
     @precondition(lambda self: self.rival is None)
     @rule(data=st.data(), seed=SEEDS)
     def another_driver_begins_and_does_the_same_batch(self, data, seed):
+        mine = self.numbers
         rival = self.begun(data)
+        self.numbers = mine
         assigned = rival.assign()
         reports = any_job.run_shuffled(assigned.work, assigned.ticket, self.stream, seed)
         self.rival = rival, assigned, reports
@@ -149,7 +179,7 @@ class JobThatCrashes(RuleBasedStateMachine):
     def the_other_driver_commits_if_it_is_the_first(self, data):
         (rival, assigned, reports), self.rival = self.rival, None
         before = self.checkpoint.last_commit()
-        if assigned.ticket.batch == self.done and self.same_plan(assigned):
+        if assigned.ticket.batch == self.done and not self.why_refused(rival, assigned):
             rival.commit(assigned, reports, 1.0)
             self.check(rival)
             self.next_batch(data)
@@ -159,13 +189,21 @@ class JobThatCrashes(RuleBasedStateMachine):
                     self.driver.commit(self.assigned, self.reports, 1.0)
             self.dies()
         else:
-            with pytest.raises(CheckpointError, match=r"another driver|is in force|is missing"):
+            with pytest.raises(
+                CheckpointError, match=r"another driver|is in force|is missing|written anew"
+            ):
                 rival.commit(assigned, reports, 1.0)
             assert before == self.checkpoint.last_commit()
 
-    def same_plan(self, assigned):
-        saved = self.checkpoint.plan_of(assigned.ticket.batch)
-        return saved.batch == assigned.planned
+    def why_refused(self, driver, assigned=None):
+        """Words of why a driver may not write any more; None if it may."""
+        last = self.checkpoint.last_commit()
+        if last is not None and driver.committed.number != last.number:
+            return "written anew"  # or it is not the next batch, which the machine never tries
+        saved = self.checkpoint.plan_of(self.done)
+        if assigned is None or saved.number == (assigned.planned, assigned.plan_revision):
+            return None
+        return "is in force"
 
     @precondition(lambda self: self.done)
     @rule(keep=st.integers(1, 3))
@@ -179,6 +217,13 @@ class JobThatCrashes(RuleBasedStateMachine):
         self.dies()
         self.rival = None
         self.checkpoint.compact()
+        self.compare(self.checkpoint)
+
+    @precondition(lambda self: self.done)
+    @rule(keep=st.integers(1, 3))
+    def state_is_written_anew_beside_whoever_works(self, keep):
+        self.checkpoint.compact()
+        self.checkpoint.clean(keep)
         self.compare(self.checkpoint)
 
     @property

@@ -13,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import topologies
 
-from optimizers import Operator, Plan, Topology
+from optimizers import Note, Operator, Plan, Topology
 from optimizers.errors import CorruptDataError, InvalidValueError, StateError
+from optimizers.runtime.identity import Identity, OperatorIdentity
+from optimizers.runtime.log import SavedPlan
+from optimizers.runtime.mark import Mark
+from optimizers.runtime.origins import Bounded, OfStream, Progress
 from optimizers.runtime.output_file import OutputFile
-from optimizers.runtime.records import Commit, Identity, OperatorIdentity, sealed, unsealed
+from optimizers.runtime.records import Commit, sealed, unsealed
 from optimizers.runtime.state_file import Kind, StateFile
 
 SMALL = st.integers(0, 10**6)
@@ -48,9 +52,22 @@ def output_files():
 
 
 @st.composite
+def progresses(draw):
+    """How far inputs have come after some batches, and what the last of them stood for."""
+    progress, origin = Progress(), Bounded()
+    for number in range(draw(st.integers(1, 5))):
+        query, offsets = st.sampled_from("pq"), st.lists(st.text(max_size=9), max_size=2)
+        batch = st.builds(OfStream, query, SMALL, offsets)
+        origin = draw(st.sampled_from((Bounded(), Bounded(f"day {number}"))) | batch)
+        progress = progress.after(origin)
+    return origin, progress
+
+
+@st.composite
 def commits(draw):
     batch = draw(SMALL)
     names = st.text(min_size=1, max_size=5)
+    origin, progress = draw(progresses())
     return Commit(
         batch,
         draw(st.none() | st.integers(0, batch)),
@@ -61,6 +78,9 @@ def commits(draw):
             st.dictionaries(names, st.integers() | st.floats(allow_nan=False, allow_infinity=False))
         ),
         draw(st.integers(0, 3)),
+        draw(st.integers(0, 3)),
+        origin,
+        progress,
     )
 
 
@@ -86,10 +106,13 @@ OUTPUT = OutputFile("output/x", "x", pa.schema([("word", pa.string())]), 3, 400)
 COMMIT = Commit(5, 3, {"count": (FILES, FILES[:1], ())}, (OUTPUT,), 10, {"seconds": 0.5})
 DOCUMENTS = {
     "commit": (COMMIT.to_json(), Commit.from_sealed),
-    "identity": (Identity.of(with_count()).to_json(), Identity.from_sealed),
+    "mark": (
+        Mark(Identity.of(with_count()), 1 << 63, "a0").to_json(),
+        lambda content: Mark.from_json(unsealed(content)),
+    ),
     "plan": (
-        Plan(parallelism={"größe": 8}).to_json(),
-        lambda content: Plan.from_json(unsealed(content)),
+        SavedPlan(0, Plan(parallelism={"größe": 8}), {"größe": 2}).to_json(),
+        lambda content: SavedPlan.read(content, 0, 0),
     ),
 }
 
@@ -124,6 +147,7 @@ def test_a_commit_tells_the_files_it_refers_to():
         ({"plan": 6}, InvalidValueError, "plan=6"),
         ({"tuples": -1}, InvalidValueError, "tuples=-1"),
         ({"revision": -1}, InvalidValueError, "revision=-1"),
+        ({"plan_revision": -1}, InvalidValueError, "plan_revision=-1"),
         ({"outputs": ("output/x",)}, InvalidValueError, "outputs holds 'output/x'; give an Out"),
         ({"facts": {"x": math.nan}}, InvalidValueError, r"facts\['x'\]=nan is not a finite number"),
         ({"facts": {"x": True}}, InvalidValueError, r"facts\['x'\]=True"),
@@ -159,6 +183,8 @@ def test_numbers_of_numpy_are_facts():
         ('"count": [[', '"count": [[[', "expected an object"),
         ('"count": [[', '"other": 5, "count": [[', r"state\['other'\]: expected a list of files"),
         ('"penstock": "commit"', '"penstock": "plan"', "is a 'plan', not a 'commit'"),
+        ('"bounded": 1', '"bounded": -1', "bounded=-1"),
+        ('"name": null', '"query": "q"', "stream 'q' has no batch"),
     ],
 )
 def test_a_commit_of_another_form_is_refused(old, new, message):
@@ -175,9 +201,10 @@ def test_a_commit_of_another_form_is_refused(old, new, message):
 @given(topologies())
 def test_an_identity_is_read_back_equal(topology):
     identity = Identity.of(topology)
+    mark = Mark.drawn(identity)
 
-    assert identity == Identity.from_sealed(sealed(identity.to_json()))
-    assert [] == identity.differences(identity)
+    assert mark == Mark.from_json(unsealed(sealed(mark.to_json())))
+    assert [] == identity.differences(mark.identity)
 
 
 @given(topologies(), st.data())
@@ -283,10 +310,16 @@ def test_what_an_operator_without_state_does_may_change():
     assert OperatorIdentity() == OperatorIdentity.of(Operator("parse", apply=math.sqrt))
 
 
-def test_another_format_is_refused():
-    text = Identity.of(BASE).to_json().replace('"format": 1', '"format": 2')
+@given(topologies(), st.dictionaries(st.text(), st.integers(1, 99), max_size=3))
+def test_a_saved_plan_is_read_back_equal(topology, declared):
+    numbers = {operator.name: operator.parallelism for operator in topology.operators}
+    # Notes may hold anything, also what looks like the end of the document.
+    note = Note("me", "count", ',\n  "declared": {}\n}\n')
+    saved = SavedPlan(7, Plan(parallelism=numbers, notes=(note,)), declared, 2)
 
-    with pytest.raises(
-        CorruptDataError, match=r"format 2, .* format 1; use the version .* made it"
-    ):
-        Identity.from_sealed(sealed(text))
+    assert saved == SavedPlan.read(sealed(saved.to_json()), 7, 2)
+
+
+def test_a_plan_that_does_not_say_what_was_declared_is_no_saved_one():
+    with pytest.raises(CorruptDataError, match="does not say what the job declared"):
+        SavedPlan.read(sealed(Plan().to_json()), 0, 0)
