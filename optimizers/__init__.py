@@ -28,6 +28,7 @@ from optimizers.errors import (
     PlanError,
     PluginError,
     StateError,
+    StrategyError,
     TopologyError,
     UnknownNameError,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "Shuffle",
     "StateError",
     "Statistics",
+    "StrategyError",
     "Topology",
     "TopologyError",
     "UnknownNameError",

@@ -3,8 +3,15 @@
 from dataclasses import dataclass
 from functools import reduce
 
+from optimizers.asking import decision_of, name_of
 from optimizers.cluster import Cluster
-from optimizers.errors import InvalidValueError, PlanConflictError, PlanError, UnknownNameError
+from optimizers.errors import (
+    InvalidValueError,
+    PlanConflictError,
+    PlanError,
+    StrategyError,
+    UnknownNameError,
+)
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
@@ -44,7 +51,7 @@ class Chain(Optimizer):
     @property
     def name(self) -> str:
         """The names of its steps, in order."""
-        return " + ".join(step.name for step in self.steps)
+        return " + ".join(map(name_of, self.steps))
 
     @property
     def observes(self) -> frozenset[Probe]:
@@ -66,6 +73,7 @@ class Chain(Optimizer):
             PlanError: a step makes an earlier decision impossible, as when a routing table
                 meets another number of instances.
             UnknownNameError: a step speaks of an operator, edge or node that is not there.
+            StrategyError: a step raised anything else.
 
         Each message begins with the step.
         """
@@ -73,24 +81,17 @@ class Chain(Optimizer):
         for place, step in enumerate(self.steps, start=1):
             world = topology.under(decided), cluster.under(decided)
             in_force = current.amended(decided) if decided else current
-            where = f"step {place} of the chain, {step.name}: "
+            where = f"step {place} of the chain, {name_of(step)}: "
             try:
-                decided = decided | _decision(step, *world, statistics, in_force)
+                decided |= decision_of(step, "it", *world, statistics, current=in_force)
                 decided.check(topology, cluster)
             except PlanConflictError as error:
                 raise PlanConflictError(
                     error.part, error.subject, error.first, error.second, where + error.where
                 ) from error
+            except StrategyError as error:
+                raise StrategyError(f"{where}{error}") from error
             except (PlanError, UnknownNameError) as error:
                 kind = PlanError if isinstance(error, PlanError) else UnknownNameError
                 raise kind(f"{where}{error}; try it in another place of the chain") from error
         return decided
-
-
-def _decision(
-    step: Optimizer, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
-) -> Plan:
-    decision = step.plan(topology, cluster, statistics, current)
-    if not isinstance(decision, Plan):
-        raise PlanError(f"it decided {decision!r}, which is not a Plan; return Plan() for nothing")
-    return decision

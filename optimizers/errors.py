@@ -15,6 +15,7 @@
     ├── PlanError                a decision that this topology or cluster cannot carry out
     │   └── PlanConflictError    two decisions on one thing
     ├── PluginError              a strategy that is registered but cannot be used
+    ├── StrategyError            a strategy that raised, in place of deciding
     ├── FoldError                tuples that an operator's work cannot be done on
     ├── FunctionError            a function of yours, or a strategy, that raised
     ├── DeliveryError            tuples that were lost or doubled on their way
@@ -55,6 +56,7 @@ __all__ = [
     "PlanError",
     "PluginError",
     "StateError",
+    "StrategyError",
     "TopologyError",
     "UnknownNameError",
 ]
@@ -108,6 +110,10 @@ class PlanConflictError(PlanError):
 
 class PluginError(PenstockError):
     """A registered strategy cannot be loaded, or is not an `Optimizer`."""
+
+
+class StrategyError(PenstockError, RuntimeError):
+    """A strategy raised what is no refusal of ours; the message names it, and what it raised."""
 
 
 class FoldError(PenstockError, ValueError):

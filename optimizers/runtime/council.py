@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from grouping.key_pairs import KeyPairs
+from optimizers.asking import Answer, reason
 from optimizers.cluster import Cluster
-from optimizers.errors import InvalidKeyError, InvalidValueError, PlanError, UnknownNameError
+from optimizers.errors import InvalidValueError
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.epoch import Epoch
 from optimizers.runtime.history import REMEMBERED, History
-from optimizers.runtime.key_columns import check_kind
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.state_columns import Columns
-from optimizers.runtime.state_table import KEY
 from optimizers.runtime.summary import BatchSummary, Decision
-from optimizers.runtime.thinking import Answer, Question, Thought
-from optimizers.runtime.work import StateFiles, check_change
+from optimizers.runtime.thinking import Question, Thought
+from optimizers.runtime.weighing import check_decision
+from optimizers.runtime.work import StateFiles
 from optimizers.statistics import EdgeStatistics, Statistics
 from optimizers.topology import Topology
 from sketches.checks import amount, whole
@@ -150,17 +150,14 @@ class Council:
 
     def _weighed(self, question: Question, answer: Answer, columns: Mapping[str, Columns]) -> Plan:
         """Keep what the optimizer said, and return it if it can be carried out."""
-        plan, current = answer.plan, question.current
-        refused, changes = "", bool(plan)
-        try:
-            amended = current.amended(plan)
-            amended.check(self._topology, self._cluster)
-            later = self._topology.under(amended)
-            check_change(question.topology, later)
-            _check_kinds(later, columns)
-            changes = bool(plan) and self._completed(amended) != self._completed(current)
-        except (PlanError, UnknownNameError) as error:
-            refused = str(error)
+        plan, current, refused = answer.plan, question.current, answer.refused
+        changes = False
+        if plan and not refused:
+            try:
+                amended = check_decision(self._topology, self._cluster, current, plan, columns)
+                changes = self._completed(amended) != self._completed(current)
+            except Exception as error:  # noqa: BLE001  # groupings may be of somebody else's
+                refused = reason(error)
         applied = changes and not refused
         decision = Decision(
             question.after,
@@ -191,20 +188,6 @@ class Council:
             for edge in self._topology.edges
             if self._topology.operator(edge.target).keyed and self._topology.inputs(edge.source)
         ]
-
-
-def _check_kinds(topology: Topology, columns: Mapping[str, Columns]) -> None:
-    """Refuse tables of keys that are of another kind than those that state is kept of."""
-    for name, kept in columns.items():
-        types = [kind for column, kind in kept if column.startswith(KEY)]
-        grouping = topology.grouping(*topology.inputs(name)[0].name)
-        try:
-            check_kind(grouping, topology.operator(name).parallelism, types)
-        except InvalidKeyError as error:
-            raise PlanError(
-                f"routing[{name!r}]: operator {name!r} keeps state by keys of type "
-                f"{', '.join(types)}, and {error}"
-            ) from error
 
 
 def _locality(seen: Mapping[EdgeName, EdgeStatistics], edges: Sequence[EdgeName]) -> float:

@@ -148,11 +148,12 @@ class Decision:
         return self if isinstance(plan, PlanOutline) else replace(self, plan=PlanOutline.of(plan))
 
     def __str__(self) -> str:
-        reasons = "; ".join(map(str, self.notes)) or "no reason given"
+        reasons = "; ".join(map(str, self.notes))
         if self.refused:
-            return f"after batch {self.after}: refused, for {self.refused} ({reasons})"
+            aside = f" ({reasons})" if reasons else ""
+            return f"after batch {self.after}: refused, for {self.refused}{aside}"
         what = ", ".join(sorted(_parts(self.plan))) if self.applied else "nothing"
-        return f"after batch {self.after}: {what} changes ({reasons})"
+        return f"after batch {self.after}: {what} changes ({reasons or 'no reason given'})"
 
 
 def _parts(plan: Plan | PlanOutline) -> list[str]:

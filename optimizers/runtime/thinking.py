@@ -1,23 +1,15 @@
 """Thinking: what an optimizer is asked, and how it can be asked while batches go on."""
 
-import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Thread
 
+from optimizers.asking import Answer, ask, name_of
 from optimizers.cluster import Cluster
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an optimizer said, and how many CPU seconds it thought."""
-
-    plan: Plan
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +34,7 @@ class Question:
 
     def put_to(self, optimizer: Optimizer) -> Answer:
         """Ask, and wait for the answer."""
-        started = time.thread_time()
-        plan = optimizer.plan(self.topology, self.cluster, self.statistics, self.current)
-        return Answer(plan, time.thread_time() - started)
+        return ask(optimizer, self.topology, self.cluster, self.statistics, self.current)
 
 
 class Thought:
@@ -61,7 +51,7 @@ class Thought:
         self.question = question
         self._optimizer = optimizer
         self._answer: Future[Answer] = Future()
-        Thread(target=self._think, name=f"penstock-{optimizer.name}", daemon=True).start()
+        Thread(target=self._think, name=f"penstock-{name_of(optimizer)}", daemon=True).start()
 
     @property
     def is_over(self) -> bool:
@@ -69,7 +59,7 @@ class Thought:
         return self._answer.done()
 
     def answer(self) -> Answer:
-        """Wait for the answer, or raise what the optimizer raised."""
+        """Wait for the answer, or raise what is to end the process, such as `SystemExit`."""
         return self._answer.result()
 
     def _think(self) -> None:

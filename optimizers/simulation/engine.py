@@ -1,5 +1,6 @@
 """The engine: simulates a job under a plan, or under an optimizer that changes it."""
 
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from grouping.key_pairs import KeyPairs
+from optimizers.asking import ask, reason
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError, PlanError, TopologyError, UnknownNameError
 from optimizers.fixed import Fixed
@@ -29,6 +31,8 @@ from optimizers.simulation.work import Work
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.checks import number, seed, whole
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +106,7 @@ class SimulationEngine:
 
         Raises:
             UnknownNameError: an operator, a source or a column is not there.
+            PlanError: the plan that is to stay does not fit the job.
             TopologyError: a source has no stream.
             InvalidValueError: a time is negative or NaN, or numbers do not fit.
         """
@@ -109,6 +114,8 @@ class SimulationEngine:
         tuples = Tuples(topology, given, {} if work is None else work, self.seed)
         cluster = self.cluster or Cluster.uniform(max(o.parallelism for o in topology.operators))
         running = Running(topology, cluster, self.network, tuples)
+        if isinstance(optimizer, Plan):
+            optimizer.check(topology, cluster)
         asked = _optimizer(optimizer)
         observer = Observer(tuples, running.seen, asked.observes, self.seed)
         decider = _Decider(topology, cluster, asked, observer, float(tuples.times.min()))
@@ -182,15 +189,17 @@ class _Decider:
 
     def _ask(self, statistics: Statistics, now: float) -> None:
         world = self._topology.under(self.plan), self._cluster.under(self.plan)
-        decided = self._optimizer.plan(*world, statistics, self.plan)
-        refused = ""
-        try:
-            amended = self.plan.amended(decided)
-            amended.check(self._topology, self._cluster)
-            if decided:
+        answer = ask(self._optimizer, *world, statistics, self.plan)
+        decided, refused = answer.plan, answer.refused
+        if decided and not refused:
+            try:
+                amended = self.plan.amended(decided)
+                amended.check(self._topology, self._cluster)
                 self.plan = amended
-        except (PlanError, UnknownNameError) as error:
-            refused = str(error)
+            except (PlanError, UnknownNameError) as error:
+                refused = reason(error)
+        if refused:
+            _LOG.warning("after %.3f seconds: refused, for %s", now, refused)
         self.epochs.append(EpochResult(now, self.plan, decided, refused))
 
 

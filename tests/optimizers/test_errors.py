@@ -24,6 +24,7 @@ from optimizers.errors import (
     PlanError,
     PluginError,
     StateError,
+    StrategyError,
     TopologyError,
     UnknownNameError,
 )
@@ -41,6 +42,7 @@ KINDS = {
     PlanError: ValueError,
     PlanConflictError: PlanError,
     PluginError: PenstockError,
+    StrategyError: RuntimeError,
     FoldError: ValueError,
     FunctionError: RuntimeError,
     DeliveryError: RuntimeError,

@@ -96,7 +96,9 @@ class TestDecisions:
     def test_say_why_they_were_refused(self):
         said = Decision(3, Plan(parallelism={"a": 2}), "no room")
 
-        assert "after batch 3: refused, for no room (no reason given)" == str(said)
+        assert "after batch 3: refused, for no room" == str(said)
+        noted = Decision(3, Plan(notes=(Note("Me", "a", "better"),)), "no room")
+        assert "after batch 3: refused, for no room (Me on a: better)" == str(noted)
         assert not said.applied
 
     @pytest.mark.parametrize("after", [-1, 0])

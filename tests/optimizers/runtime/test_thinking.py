@@ -29,7 +29,7 @@ class Thoughtful(Optimizer):
             return Plan()
         self.threads.add(get_ident())
         assert self.may_answer.wait(MOST)
-        if isinstance(self.told, Exception):
+        if isinstance(self.told, BaseException):
             raise self.told
         return self.told
 
@@ -114,12 +114,28 @@ def test_what_cannot_be_carried_out_is_refused(tmp_path):
     assert 0 == driver.coordinator.assign().planned
 
 
-def test_what_goes_wrong_in_the_optimizer_is_raised(tmp_path):
+def test_what_goes_wrong_in_the_optimizer_is_a_refused_decision(tmp_path):
     driver, optimizer = begun(tmp_path, ValueError("out of ideas"))
 
     answered(driver, optimizer)
+    driver.batch(rows(4))
 
-    with pytest.raises(ValueError, match="out of ideas"):
+    said = driver.coordinator.decisions[-1]
+    assert "Thoughtful raised ValueError: out of ideas" == said.refused
+    assert (Plan(), False, 1) == (said.plan, said.applied, driver.coordinator.totals.refused)
+    assert 0 == driver.coordinator.assign().planned
+    driver.batch(rows(5))  # and it is asked again, now that the next epoch is over
+    answered(driver, optimizer)
+    assert 3 == len(optimizer.asked)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_is_to_end_the_process_ends_it(tmp_path, error):
+    driver, optimizer = begun(tmp_path, error("enough"))
+
+    answered(driver, optimizer)
+
+    with pytest.raises(error, match="enough"):
         driver.batch(rows(4))
     assert 4 == driver.coordinator.committed.batch  # the batch itself was done
 
