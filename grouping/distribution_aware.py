@@ -114,6 +114,7 @@ def distribution_aware(
     *,
     threshold: float | None = None,
     cells_per_instance: int = 10,
+    seed: int = 0,
 ) -> DistributionAware:
     """Place the keys of a sampled stream so that the instances get equal shares of it.
 
@@ -134,6 +135,7 @@ def distribution_aware(
             instance should get.
         cells_per_instance: how many cells there are for each instance. With many, cells are
             small and can be dealt out evenly; each is one number to send.
+        seed: of the hash by which keys are to fall into cells: that of the job, `Topology.seed`.
 
     Raises:
         EmptySketchError: the sketch has seen nothing, so there is nothing to learn from.
@@ -152,7 +154,7 @@ def distribution_aware(
     if not sketch.total:
         raise EmptySketchError("the sketch has seen no key; update it with a sample of the stream")
     keys, estimates, errors = sketch.arrays()
-    column, weights = as_keys(keys), estimates - errors / 2
+    column, weights = as_keys(keys, seed=seed), estimates - errors / 2
     heavy = weights >= least * sketch.total
     light = _cell_weights(column.take(np.flatnonzero(~heavy)), weights[~heavy], cells)
     unknown = max(0.0, sketch.total - float(weights.sum()))
@@ -166,7 +168,9 @@ def distribution_aware(
 def _cell_weights(
     column: KeyColumn, weights: NDArray[np.float64], cells: int
 ) -> NDArray[np.float64]:
-    weighed = np.bincount(code_parts(column.codes, cells), weights, minlength=cells)
+    weighed = np.bincount(
+        code_parts(column.codes, cells, seed=column.seed), weights, minlength=cells
+    )
     return weighed.astype(np.float64)
 
 

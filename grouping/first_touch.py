@@ -23,13 +23,14 @@ Numbers: TypeAlias = NDArray[np.float64]
 Parts: TypeAlias = NDArray[np.int32]
 
 
-def first_touch(
+def first_touch(  # noqa: PLR0913
     pairs: KeyPairs,
     tables: tuple[RoutingTable, RoutingTable],
     loads: Numbers,
     *,
     imbalance: float = 1.03,
     shares: Numbers | None = None,
+    seed: int = 0,
 ) -> tuple[RoutingTable, RoutingTable]:
     """Give the unknown keys of a batch an owner.
 
@@ -40,6 +41,7 @@ def first_touch(
             may get up to ``imbalance`` times its share of these and this batch.
         imbalance: see ``loads``.
         shares: the share of each part, or a row of shares for each operator; equal if left out.
+        seed: of the hash that routes unknown keys: that of the job, `Topology.seed`.
 
     Returns:
         The tables, with all keys of the batch in them. A key of the first operator that has
@@ -61,7 +63,7 @@ def first_touch(
     if not weights.any(axis=-1).all():
         raise InvalidValueError(f"shares={shares!r} leave keys without a part; give one a share")
     imbalance = checks.number("imbalance", imbalance, above=0.0)
-    left, right = as_keys(pairs.left), as_keys(pairs.right)
+    left, right = as_keys(pairs.left, seed=seed), as_keys(pairs.right, seed=seed)
     shared = weights / weights.sum(axis=-1, keepdims=True)
     room = imbalance * shared * (loads.sum(axis=1, keepdims=True) + pairs.total) - loads
     room[np.broadcast_to(shared == 0, room.shape)] = -np.inf  # not even for want of another

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from grouping.key_batch import KeyBatch
 from sketches.checks import whole
 from sketches.keys import Codes, mix
+from sketches.mixing import constants, scattered
 
 Parts: TypeAlias = NDArray[np.int32]
 
@@ -28,7 +29,7 @@ _STEP = 0x9E3779B97F4A7C15
 _ALL_BITS = (1 << 64) - 1
 
 
-def hash_parts(keys: Any, parts: int, *, choice: int = 0) -> Parts:
+def hash_parts(keys: Any, parts: int, *, choice: int = 0, seed: int | None = None) -> Parts:
     """Return, for each key, the part from 0 to ``parts - 1`` that its hash chooses.
 
     Args:
@@ -36,36 +37,38 @@ def hash_parts(keys: Any, parts: int, *, choice: int = 0) -> Parts:
         parts: how many parts there are.
         choice: which of the hash functions to use. They know nothing of each other, so that two
             keys that meet by one are no likelier than others to meet by the next.
+        seed: of the hash; without, that of keys that were read before, and else 0.
 
     >>> hash_parts(["Asia", "Oceania", "Asia"], 4).tolist()
-    [2, 1, 2]
+    [2, 0, 2]
     >>> hash_parts(["Asia", "Oceania", "Asia"], 4, choice=1).tolist()
-    [0, 2, 0]
+    [1, 2, 1]
     """
     count = whole("parts", parts, at_least=1, at_most=LARGEST_PARTS)
     function = whole("choice", choice, at_least=0)
-    batch = KeyBatch.read(keys)
-    return batch.spread(code_parts(batch.column.codes, count, choice=function))
+    batch = KeyBatch.read(keys, seed)
+    column = batch.column
+    return batch.spread(code_parts(column.codes, count, choice=function, seed=column.seed))
 
 
-def code_parts(codes: Codes, parts: int, *, choice: int = 0) -> Parts:
-    """Return the part of each key, given the keys' codes; see `hash_parts`."""
-    constant = _constant(choice)
+def code_parts(codes: Codes, parts: int, *, choice: int = 0, seed: int = 0) -> Parts:
+    """Return the part of each key, given the keys' codes by this seed; see `hash_parts`."""
+    constant = _constant(choice, seed)
     chosen = np.empty(len(codes), dtype=np.int32)
     for start in range(0, len(codes), BLOCK):
         span = slice(start, start + BLOCK)
-        chosen[span] = place_parts(mix(codes[span] ^ constant), parts)
+        chosen[span] = place_parts(mix(codes[span] ^ constant, seed), parts)
     return chosen
 
 
-def key_places(codes: Codes) -> Codes:
-    """Return where each key stands on the ring of hashes, given the keys' codes.
+def key_places(codes: Codes, seed: int = 0) -> Codes:
+    """Return where each key stands on the ring of hashes, given the keys' codes by this seed.
 
     Keys of one part stand together, however many parts there are: in the order of their places,
-    each part is a contiguous stretch. No two codes have one place.
+    each part is a contiguous stretch. No two codes have one place, but two keys may, as two may
+    have one code.
     """
-    places: Codes = mix(codes ^ _constant(0))
-    return places
+    return mix(codes ^ _constant(0, seed), seed)
 
 
 def place_parts(places: Codes, parts: int) -> Parts:
@@ -77,7 +80,7 @@ def place_parts(places: Codes, parts: int) -> Parts:
 
 
 @lru_cache(maxsize=64)
-def _constant(choice: int) -> np.uint64:
+def _constant(choice: int, seed: int) -> np.uint64:
     """Return what sets one hash function apart from the next; scattered, as they follow in turn."""
-    state = (_SEED + choice * _STEP) & _ALL_BITS
-    return np.uint64(mix(np.array([state], dtype=np.uint64))[0])
+    state = _SEED + constants(seed).base + choice * _STEP
+    return np.uint64(scattered(state & _ALL_BITS))

@@ -87,11 +87,13 @@ class WChoicesRouter(KeyRouter):
         self._all = Offer(self._loads, [*range(first, instances), *range(first)])
         self._seen = SpaceSaving(math.ceil(_COUNTERS / threshold), block=_LONGEST_WAIT)
         self._routed = 0
+        self._seed = 0  # of the codes that come
         self._next_look = _FIRST_LOOK
         self._head: dict[int, Offer] = {}
 
     def _route(self, batch: KeyBatch) -> Parts:
         codes = batch.codes
+        self._seed = batch.column.seed
         first, second = candidates(batch, self._instances, 2)
         chosen = np.empty(len(codes), dtype=np.int32)
         start = 0
@@ -161,7 +163,8 @@ class DChoicesRouter(WChoicesRouter):
         if choices == self._instances:
             return super()._offers(codes, shares)
         offers = [
-            code_parts(codes, self._instances, choice=choice).tolist() for choice in range(choices)
+            code_parts(codes, self._instances, choice=choice, seed=self._seed).tolist()
+            for choice in range(choices)
         ]
         return {
             code: Offer(self._loads, offer)

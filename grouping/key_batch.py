@@ -32,21 +32,25 @@ class KeyBatch:
         self.places = places
 
     @classmethod
-    def read(cls, keys: Any) -> Self:
+    def read(cls, keys: Any, seed: int | None = None) -> Self:
         """Read keys out of whatever holds them; a batch is returned as it is.
 
         The batch may look into the caller's memory, and is good until the caller writes there.
+
+        Args:
+            keys: keys of one kind in any container that `sketches.keys.as_keys` reads.
+            seed: of the hash; without, that of keys that were read before, and else 0.
 
         Raises:
             InvalidKeyError: a key is missing, or is not of one kind with the others.
         """
         if isinstance(keys, cls):
-            return keys
+            return keys if seed is None else cls(as_keys(keys.column, seed=seed), keys.places)
         encoded = _dictionary_array(keys)
         if encoded is None:
-            return cls(as_keys(keys, copy=False))
+            return cls(as_keys(keys, copy=False, seed=seed))
         places = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp, copy=False)
-        return cls(as_keys(encoded.dictionary), places)
+        return cls(as_keys(encoded.dictionary, seed=seed), places)
 
     def __len__(self) -> int:
         """How many rows there are."""

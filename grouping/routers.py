@@ -120,7 +120,7 @@ class PartialKeyRouter(KeyRouter):
     Each choice depends on all before, so tuples are gone through one by one; hashing is not.
 
     >>> PartialKeyRouter(4, choices=2).route(4, ["Asia"] * 4).tolist()
-    [2, 0, 2, 0]
+    [2, 1, 2, 1]
 
     Args:
         instances: how many instances there are.
@@ -147,8 +147,11 @@ class PartialKeyRouter(KeyRouter):
 
 def candidates(batch: KeyBatch, instances: int, choices: int) -> list[Parts]:
     """Return for each choice the instance that it offers to each row."""
-    codes = batch.column.codes
-    return [batch.spread(code_parts(codes, instances, choice=choice)) for choice in range(choices)]
+    codes, seed = batch.column.codes, batch.column.seed
+    return [
+        batch.spread(code_parts(codes, instances, choice=choice, seed=seed))
+        for choice in range(choices)
+    ]
 
 
 def less_loaded(loads: list[int], first: Iterable[int], second: Iterable[int]) -> list[int]:

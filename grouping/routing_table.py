@@ -30,9 +30,9 @@ class RoutingTable(Grouping):
 
     >>> table = RoutingTable(["Asia", "#java", "#python"], [0, 0, 1], instances=2)
     >>> table.assign(["#python", "Asia", "#haskell"]).tolist()
-    [1, 0, 0]
-    >>> table.with_keys(["#haskell"], [1]).assign(["#haskell"]).tolist()
-    [1]
+    [1, 0, 1]
+    >>> table.with_keys(["#haskell"], [0]).assign(["#haskell"]).tolist()
+    [0]
 
     Args:
         keys: distinct keys of one kind, in any container that `sketches.keys.as_keys` reads. A
@@ -63,7 +63,7 @@ class RoutingTable(Grouping):
         if not isinstance(adopts, bool):
             raise InvalidValueError(f"adopts={adopts!r} is not a bool; give True or False")
         count = whole("instances", instances, at_least=1, at_most=LARGEST_PARTS)
-        column = as_keys(keys)
+        column = as_keys(keys, seed=0)
         if isinstance(column, PackedPairs):
             column = column.unpacked()
         owners = _owners(parts, column, count)
@@ -96,24 +96,26 @@ class RoutingTable(Grouping):
         """How many keys have an owner by name."""
         return len(self.parts)
 
-    def assign(self, keys: Any) -> Parts:
+    def assign(self, keys: Any, *, seed: int | None = None) -> Parts:
         """Return the instance of each key, by the table or else by its hash.
 
         Args:
             keys: keys of the table's kind. An Arrow dictionary array is looked up by its words.
+            seed: of the hash; without, that of keys that were read before, and else 0.
 
         Raises:
             InvalidKeyError: these are no keys, or not of the table's kind.
         """
-        return self.find(keys)[1]
+        return self.find(keys, seed=seed)[1]
 
-    def find(self, keys: Any) -> tuple[NDArray[np.bool_], Parts]:
+    def find(self, keys: Any, *, seed: int | None = None) -> tuple[NDArray[np.bool_], Parts]:
         """Return which keys the table knows, and the instance of each, as `assign` does."""
-        batch = KeyBatch.read(keys)
-        parts = self.look_up(batch.column)
+        batch = KeyBatch.read(keys, seed)
+        column = batch.column
+        parts = self.look_up(column)
         known = parts != ABSENT
         unknown = np.flatnonzero(~known)
-        parts[unknown] = code_parts(batch.column.codes[unknown], self.instances)
+        parts[unknown] = code_parts(column.codes[unknown], self.instances, seed=column.seed)
         return batch.spread(known), batch.spread(parts)
 
     def look_up(self, keys: KeyColumn) -> Parts:
@@ -123,16 +125,15 @@ class RoutingTable(Grouping):
             InvalidKeyError: these are not of the table's kind.
         """
         self._check_kind(keys)
-        return self._slots.find(keys.codes)
+        return self._slots(keys.seed).find(keys.codes)
 
-    @property
-    def codes(self) -> Codes:
-        """The code of each key that has an owner by name, in the order of `keys`."""
-        return self._column.codes
+    def codes(self, seed: int = 0) -> Codes:
+        """Return the code of each key that has an owner by name, in the order of `keys`."""
+        return self._seeded(seed).codes
 
-    def find_codes(self, codes: Codes) -> Parts:
+    def find_codes(self, codes: Codes, seed: int = 0) -> Parts:
         """Return the instance of each key, told by its code; `ABSENT` where it is not known."""
-        return self._slots.find(codes)
+        return self._slots(seed).find(codes)
 
     def with_keys(self, keys: Any, parts: Any) -> "RoutingTable":
         """Return a table that knows more keys.
@@ -141,7 +142,7 @@ class RoutingTable(Grouping):
             InvalidKeyError: these are no keys, or not of the table's kind.
             InvalidValueError: a key has another owner already; a part is no instance.
         """
-        column = as_keys(keys)
+        column = as_keys(keys, seed=0)
         self._check_kind(column)
         more = RoutingTable(column, parts, self.instances, adopts=self.adopts)
         if not len(self) or not len(more):
@@ -194,9 +195,19 @@ class RoutingTable(Grouping):
         adopts = ", adopts=True" if self.adopts else ""
         return f"RoutingTable({len(self)}{kind} keys, instances={self.instances}{adopts})"
 
+    def _slots(self, seed: int) -> CodeSlots:
+        """Return what finds keys by their codes of a seed."""
+        slots = self._by_seed.get(seed)
+        if slots is None:
+            slots = self._by_seed[seed] = CodeSlots(self._seeded(seed).codes, self.parts)
+        return slots
+
+    def _seeded(self, seed: int) -> KeyColumn:
+        return self._column.seeded(seed)
+
     @cached_property
-    def _slots(self) -> CodeSlots:
-        return CodeSlots(self._column.codes, self.parts)
+    def _by_seed(self) -> dict[int, CodeSlots]:
+        return {}
 
     def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
         return OwnerRouter(instances, self.assign)

@@ -101,6 +101,15 @@ class Standing:
         return found
 
     @property
+    def seed(self) -> int:
+        """The seed by which the job hashes keys that no table knows."""
+        return self.topology.seed
+
+    def owners(self, name: str, keys: Any) -> NDArray[np.int32]:
+        """Return the instance that has each key of an operator now."""
+        return self.tables[name].assign(keys, seed=self.seed)
+
+    @property
     def decided(self) -> bool:
         """Whether any operator is routed by a table already."""
         return any(len(table) for table in self.tables.values())
@@ -151,9 +160,7 @@ class Standing:
     def on_nodes(self, graph: KeyGraph) -> list[RoutingTable]:
         """Return, for each operator of the graph, the node that has each key now."""
         return [
-            RoutingTable(
-                column, self.node_of[name][self.tables[name].assign(column)], len(self.nodes)
-            )
+            RoutingTable(column, self.node_of[name][self.owners(name, column)], len(self.nodes))
             for name, column in zip(graph.names, graph.columns, strict=True)
         ]
 
@@ -167,7 +174,7 @@ class Standing:
             lacking = ~np.isin(nodes, node_of)
             nodes[lacking] = node_of[nodes[lacking] % len(node_of)]
             chosen = spread(
-                nodes, graph.loads[graph.span(place)], node_of, self.tables[name].assign(column)
+                nodes, graph.loads[graph.span(place)], node_of, self.owners(name, column)
             )
             tables[name] = RoutingTable(column, chosen, len(node_of))
         return tables
@@ -189,7 +196,9 @@ class Standing:
                 node_of = self.node_of[name]
                 usable = np.flatnonzero(self.capacities((name,))[0, node_of]).astype(np.int32)
                 leaving = np.flatnonzero(~np.isin(owners, usable))
-                owners[leaving] = usable[hash_parts(column.take(leaving), len(usable))]
+                owners[leaving] = usable[
+                    hash_parts(column.take(leaving), len(usable), seed=self.seed)
+                ]
                 table = table.with_keys(column, owners)  # noqa: PLW2901
             whole[name] = table
         return whole
@@ -198,8 +207,8 @@ class Standing:
         """Return the share of the tuples of these pairs that stay on their node."""
         local = total = 0.0
         for (source, target), pairs in hops.items():
-            here = self.node_of[source][tables[source].assign(pairs.left)]
-            there = self.node_of[target][tables[target].assign(pairs.right)]
+            here = self.node_of[source][tables[source].assign(pairs.left, seed=self.seed)]
+            there = self.node_of[target][tables[target].assign(pairs.right, seed=self.seed)]
             local += float(pairs.counts[here == there].sum())
             total += pairs.total
         return local / total if total else 0.0
@@ -209,7 +218,7 @@ class Standing:
         keys = 0.0
         size: float | None = 0.0
         for name, table in proposal.items():
-            moved = int((table.parts != self.tables[name].assign(table.keys)).sum())
+            moved = int((table.parts != self.owners(name, table.keys)).sum())
             keys += moved
             seen = statistics.operators.get(name)
             if seen is None or not seen.state_bytes or size is None:

@@ -1,8 +1,8 @@
 """A stream job: a directed acyclic graph of named operators."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from optimizers.operators import (
     check_grouping,
     columns_of,
 )
+from sketches.mixing import checked_seed
 from sketches.values import listed
 
 if TYPE_CHECKING:
@@ -52,14 +53,19 @@ class Topology:
     Attributes:
         operators: the operators, in the order they were written.
         edges: the streams between them; at most one from one operator to another.
+        seed: of the hash that keys without an owner by name go by. 0 is the same everywhere; a
+            checkpoint draws its own, so that chosen keys cannot be made to meet. It is no part of
+            what the job is, so it does not show where it is printed.
     """
 
     operators: tuple[Operator, ...]
     edges: tuple[Edge, ...] = ()
+    seed: int = field(default=0, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operators", listed("operators", self.operators))
         object.__setattr__(self, "edges", listed("edges", self.edges))
+        object.__setattr__(self, "seed", checked_seed(self.seed))
         _check_operators(self.operators)
         _check_edges(self.edges, self._by_name)
         self.order  # noqa: B018  # refuses cycles
@@ -100,14 +106,19 @@ class Topology:
                 f"operator {added.name!r} is after nothing; name one, or begin with also()"
             )
         edges = tuple(Edge(source, added.name, grouping, edge_key) for source in sources)
-        return Topology((*self.operators, added), (*self.edges, *edges))
+        return replace(self, operators=(*self.operators, added), edges=(*self.edges, *edges))
 
     def also(self, operator: Operator | str, **fields: Any) -> "Topology":
         """Return the job with one source more."""
-        return Topology((*self.operators, as_operator(operator, fields)), self.edges)
+        return replace(self, operators=(*self.operators, as_operator(operator, fields)))
 
-    def __reduce__(self) -> tuple[type["Topology"], tuple[Any, ...]]:
-        return Topology, (self.operators, self.edges)
+    def seeded(self, seed: int) -> "Topology":
+        """Return the same job whose keys are hashed by another seed."""
+        return self if seed == self.seed else replace(self, seed=seed)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        made = partial(Topology, seed=self.seed) if self.seed else Topology
+        return made, (self.operators, self.edges)
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -211,7 +222,7 @@ class Topology:
             for operator in self.operators
         )
         edges = tuple(self._edge_under(plan, edge) for edge in self.edges)
-        return Topology(operators, edges)
+        return replace(self, operators=operators, edges=edges)
 
     def _edge_under(self, plan: "Plan", edge: Edge) -> Edge:
         chosen = plan.scheduling.get(edge.name, plan.routing.get(edge.target))
@@ -227,6 +238,8 @@ class Topology:
         body: dict[str, Any] = {"operators": [operator.to_dict() for operator in self.operators]}
         if self.edges:
             body["edges"] = [edge.to_dict() for edge in self.edges]
+        if self.seed:
+            body["seed"] = self.seed
         return write("topology", body)
 
     @classmethod
@@ -237,7 +250,8 @@ class Topology:
     @classmethod
     def _from_record(cls, record: Record) -> "Topology":
         operators = record.each("operators", Operator.from_record)
-        return cls(tuple(operators), tuple(record.each("edges", Edge.from_record)))
+        edges = tuple(record.each("edges", Edge.from_record))
+        return cls(tuple(operators), edges, seed=record.take("seed", int, 0))
 
     def __str__(self) -> str:
         return "\n".join(self._describe(name) for name in self.order)

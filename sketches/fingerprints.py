@@ -1,76 +1,116 @@
-"""Where a key's 64-bit code comes from: mixing of integers, fingerprints of text and of pairs.
+"""Where a key's 64-bit code comes from: fingerprints of text, of bytes and of pairs.
 
 Everything works on whole arrays at once and gives the same codes in every process and on every
 machine. Stored sketches hold keys by these codes: changing them breaks what is stored.
 """
 
 import hashlib
-from typing import TypeAlias
+from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-Codes: TypeAlias = NDArray[np.uint64]
+from sketches.mixing import BLOCK, Codes, constants, mix, scatter, scattered, steps
 
-# Odd constants of the splitmix64 generator and its finaliser (Steele, Lea, Flood 2014).
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-# Text and bytes start from different seeds, so that "a" is not b"a".
-_SEEDS = {"str": np.uint64(0x5D589B6A2F3C7E11), "bytes": np.uint64(0xA3B195354A39B70D)}
+__all__ = ["Codes", "fingerprints", "mix", "pair_codes"]
+
+# Text and bytes start from different numbers, so that "a" is not b"a".
+_STARTS = {"str": 0x5D589B6A2F3C7E11, "bytes": 0xA3B195354A39B70D}
 
 # Longer texts are rare as keys; word by word over whole arrays would pay for the longest of them.
 _LONGEST_VECTORISED = 256
 _WORD = 8
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
 
 
-def mix(codes: Codes) -> Codes:
-    """Scatter codes over all 64 bits; a bijection, so distinct codes stay distinct."""
-    codes = (codes ^ (codes >> np.uint64(30))) * _MIX_1
-    codes = (codes ^ (codes >> np.uint64(27))) * _MIX_2
-    return codes ^ (codes >> np.uint64(31))
-
-
-def pair_codes(left: Codes, right: Codes) -> Codes:
+def pair_codes(left: Codes, right: Codes, seed: int = 0) -> Codes:
     """Return one code for each pair: with either side fixed, a bijection of the other."""
-    return mix(mix(left + _GOLDEN) + right * _MIX_2)
+    chosen = constants(seed)
+    return mix(mix(left + chosen.pair_start, seed) + right * chosen.pair_factor, seed)
 
 
 def fingerprints(
-    kind: str, data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+    kind: str,
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    seed: int = 0,
 ) -> Codes:
     """Return the 64-bit fingerprint of each ``data[start : start + length]``.
 
-    Strings are read eight bytes at a time, all of them at once; those that have ended drop out.
-    Up to eight bytes and one length, different strings always have different fingerprints.
+    It begins with a number of the text's length, and for each eight bytes takes them in and mixes
+    all 64 bits: so what two texts differ in has reached every bit before the next word comes.
+    Up to eight bytes and one length, different texts always have different fingerprints.
     """
-    seed = _SEEDS[kind]
-    codes = seed + lengths.astype(np.uint64) * _GOLDEN
-    if not len(lengths):
-        return codes
-    longest = int(lengths.max())
-    active = np.flatnonzero((lengths > 0) & (lengths <= _LONGEST_VECTORISED))
-    if len(active):
-        words = _unaligned_words(data)
-        for offset in range(0, min(longest, _LONGEST_VECTORISED), _WORD):
-            if offset:
-                active = active[lengths[active] > offset]
-                if not len(active):
-                    break
-            rest = np.minimum(lengths[active] - offset, _WORD).astype(np.uint64)
-            word = words[starts[active] + offset]
-            word &= np.uint64(0xFFFFFFFFFFFFFFFF) >> ((np.uint64(_WORD) - rest) << np.uint64(3))
-            word ^= codes[active]
-            word *= _MIX_1
-            codes[active] = word ^ (word >> np.uint64(32))
-    for place in np.flatnonzero(lengths > _LONGEST_VECTORISED).tolist():
-        text = data[starts[place] : starts[place] + lengths[place]].tobytes()
-        digest = hashlib.blake2b(text, digest_size=_WORD, salt=int(seed).to_bytes(16, "little"))
+    codes = np.empty(len(lengths), dtype=np.uint64)
+    words = _unaligned_words(data)
+    scratch = np.empty(min(len(codes), BLOCK), dtype=np.uint64)
+    table = _starts(kind, seed)
+    for begin in range(0, len(codes), BLOCK):
+        block = slice(begin, begin + BLOCK)
+        sizes = lengths[block]
+        some = table[np.minimum(sizes, _LONGEST_VECTORISED + 1)]
+        _take_in(some, words, starts[block], sizes, scratch, seed)
+        codes[block] = some
+    long = np.flatnonzero(lengths > _LONGEST_VECTORISED)
+    if len(long):
+        codes[long] = mix(_digests(kind, data, starts[long], lengths[long], seed), seed)
+    return codes
+
+
+def _take_in(  # noqa: PLR0913, PLR0917
+    codes: Codes,
+    words: Codes,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    scratch: Codes,
+    seed: int,
+) -> None:
+    """Take the words of some texts into their codes; of those that are too long, take some."""
+    shortest = int(lengths.min())
+    for offset in range(0, min(int(lengths.max()), _LONGEST_VECTORISED), _WORD):
+        if offset + _WORD <= shortest:
+            codes ^= words[starts + offset]
+            scatter(codes, scratch[: len(codes)], seed)
+            continue
+        active = np.flatnonzero(lengths > offset)
+        some = words[starts[active] + offset]
+        some &= _MASKS[np.minimum(lengths[active] - offset, _WORD)]
+        some ^= codes[active]
+        scatter(some, scratch[: len(some)], seed)
+        codes[active] = some
+
+
+def _digests(
+    kind: str,
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    seed: int,
+) -> Codes:
+    """Return a digest of each text, one after the other."""
+    salt = _STARTS[kind].to_bytes(16, "little")
+    key = constants(seed).base.to_bytes(8, "little") if seed else b""
+    codes = np.empty(len(lengths), dtype=np.uint64)
+    for place, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+        text = data[start : start + length].tobytes()
+        digest = hashlib.blake2b(text, digest_size=_WORD, salt=salt, key=key)
         codes[place] = int.from_bytes(digest.digest(), "little")
-    return mix(codes)
+    return codes
 
 
-def _unaligned_words(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+@lru_cache(maxsize=64)
+def _starts(kind: str, seed: int) -> Codes:
+    """Return the number that the fingerprint of a text of each length begins with."""
+    numbers = steps(constants(seed).base ^ _STARTS[kind])
+    return np.array(
+        [scattered(number) for number in islice(numbers, _LONGEST_VECTORISED + 2)],
+        dtype=np.uint64,
+    )
+
+
+def _unaligned_words(data: NDArray[np.uint8]) -> Codes:
     """Return a view: element ``i`` is the eight bytes from ``data[i]`` on, zeros after the end."""
     padded = np.zeros(len(data) + _WORD, dtype=np.uint8)
     padded[: len(data)] = data

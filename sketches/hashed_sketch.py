@@ -13,7 +13,7 @@ from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
 from sketches.hashing import checked_shape
 from sketches.keys import KeyColumn, as_keys
 
-_VERSION = 1
+_VERSION = 2
 _PLAIN_KINDS = ("int", "str", "bytes")
 _KINDS = (*_PLAIN_KINDS, *(f"({left}, {right})" for left in _PLAIN_KINDS for right in _PLAIN_KINDS))
 
@@ -176,7 +176,7 @@ class HashedSketch(ABC):
 
     def _read(self, keys: Any) -> KeyColumn:
         """Return the keys, which must be of the kind of those before."""
-        column = as_keys(keys, copy=False)  # hashed or listed at once, never kept
+        column = as_keys(keys, copy=False, seed=0)  # hashed or listed at once, never kept
         if len(column) and self._kind is not None and column.kind != self._kind:
             raise InvalidKeyError(
                 f"keys of kind {column.kind} do not go with the {self._kind} keys counted so far; "

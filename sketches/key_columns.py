@@ -32,16 +32,26 @@ class Pairs:
 
 
 class KeyColumn(ABC):
-    """Keys of one kind with their codes; never changed."""
+    """Keys of one kind with their codes; never changed.
+
+    Attributes:
+        kind: what sort of keys these are.
+        seed: of the hash that the codes were made by, and that places are to be found by.
+    """
 
     __slots__ = ()
 
     kind: str
+    seed: int
 
     @property
     @abstractmethod
     def codes(self) -> Codes:
         """One code for each key, the same for equal keys in every container and process."""
+
+    @abstractmethod
+    def seeded(self, seed: int) -> Self:
+        """Return the same keys with the codes of another seed."""
 
     @property
     def ids(self) -> Codes:
@@ -84,9 +94,8 @@ class InvertibleKeys(KeyColumn):
 
     __slots__ = ()
 
-    @classmethod
     @abstractmethod
-    def of(cls, ids: Codes) -> Self:
+    def of(self, ids: Codes) -> Self:
         """Return the keys that have these ids."""
 
     @property
@@ -106,18 +115,22 @@ class InvertibleKeys(KeyColumn):
 class IntegerKeys(InvertibleKeys):
     """Integers that fit 64 bits with a sign."""
 
-    __slots__ = ("codes", "kind")
+    __slots__ = ("codes", "kind", "seed")
 
     codes: Codes
 
-    def __init__(self, codes: Codes) -> None:
+    def __init__(self, codes: Codes, seed: int = 0) -> None:
         self.kind = INTEGER
         self.codes = codes
+        self.seed = seed
 
-    @classmethod
-    def of(cls, ids: Codes) -> Self:
+    def of(self, ids: Codes) -> Self:
         """Return the integers that have these bits."""
-        return cls(ids)
+        return type(self)(ids, self.seed)
+
+    def seeded(self, seed: int) -> Self:
+        """Return the same integers; their codes are the integers themselves by every seed."""
+        return self if seed == self.seed else type(self)(self.codes, seed)
 
     @property
     def values(self) -> NDArray[np.int64]:
@@ -136,23 +149,32 @@ class IntegerKeys(InvertibleKeys):
 class StringKeys(KeyColumn):
     """Text or bytes, as places in one buffer of bytes."""
 
-    __slots__ = ("_data", "_starts", "codes", "kind", "lengths")
+    __slots__ = ("_data", "_starts", "codes", "kind", "lengths", "seed")
 
     codes: Codes
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         kind: str,
         data: NDArray[np.uint8],
         starts: NDArray[np.int64],
         lengths: NDArray[np.int64],
         codes: Codes | None = None,
+        *,
+        seed: int = 0,
     ) -> None:
         self.kind = kind
         self._data = data
         self._starts = starts
         self.lengths = lengths
-        self.codes = fingerprints(kind, data, starts, lengths) if codes is None else codes
+        self.seed = seed
+        self.codes = fingerprints(kind, data, starts, lengths, seed) if codes is None else codes
+
+    def seeded(self, seed: int) -> Self:
+        """Return the same keys with the codes of another seed."""
+        if seed == self.seed:
+            return self
+        return type(self)(self.kind, self._data, self._starts, self.lengths, seed=seed)
 
     @property
     def nbytes(self) -> int:
@@ -168,11 +190,12 @@ class StringKeys(KeyColumn):
             self._starts[indices],
             self.lengths[indices],
             self.codes[indices],
+            seed=self.seed,
         )
 
     def joined(self, *others: Self) -> Self:
         """Return these keys and then those of the others, in memory that nobody else holds."""
-        columns = [self, *others]
+        columns = [self, *(other.seeded(self.seed) for other in others)]
         lengths = np.concatenate([column.lengths for column in columns])
         return type(self)(
             self.kind,
@@ -180,6 +203,7 @@ class StringKeys(KeyColumn):
             np.cumsum(lengths) - lengths,
             lengths,
             np.concatenate([column.codes for column in columns]),
+            seed=self.seed,
         )
 
     def objects(self) -> NDArray[np.object_]:
@@ -219,19 +243,26 @@ class StringKeys(KeyColumn):
 class PairKeys(KeyColumn):
     """Pairs of keys, each side of its own kind."""
 
-    __slots__ = ("_codes", "kind", "left", "right")
+    __slots__ = ("_codes", "kind", "left", "right", "seed")
 
     def __init__(self, left: KeyColumn, right: KeyColumn, codes: Codes | None = None) -> None:
         self.kind = f"({left.kind}, {right.kind})"
+        self.seed = left.seed
         self.left = left
-        self.right = right
+        self.right = right.seeded(left.seed)
         self._codes = codes
+
+    def seeded(self, seed: int) -> Self:
+        """Return the same pairs with the codes of another seed."""
+        if seed == self.seed:
+            return self
+        return type(self)(self.left.seeded(seed), self.right.seeded(seed))
 
     @property
     def codes(self) -> Codes:
         """One code for each pair; computed when first asked for, as packed pairs need none."""
         if self._codes is None:
-            self._codes = pair_codes(self.left.codes, self.right.codes)
+            self._codes = pair_codes(self.left.codes, self.right.codes, self.seed)
         return self._codes
 
     def __len__(self) -> int:
@@ -275,16 +306,20 @@ class PairKeys(KeyColumn):
 class PackedPairs(InvertibleKeys):
     """Pairs of integers from 0 to 2^32 - 1, each in one 64-bit number: 8 bytes instead of 24."""
 
-    __slots__ = ("_ids", "kind")
+    __slots__ = ("_ids", "kind", "seed")
 
-    def __init__(self, ids: Codes) -> None:
+    def __init__(self, ids: Codes, seed: int = 0) -> None:
         self.kind = f"({INTEGER}, {INTEGER})"
         self._ids = ids
+        self.seed = seed
 
-    @classmethod
-    def of(cls, ids: Codes) -> Self:
+    def of(self, ids: Codes) -> Self:
         """Return the pairs that are packed in these numbers."""
-        return cls(ids)
+        return type(self)(ids, self.seed)
+
+    def seeded(self, seed: int) -> Self:
+        """Return the same pairs with the codes of another seed."""
+        return self if seed == self.seed else type(self)(self._ids, seed)
 
     @property
     def ids(self) -> Codes:
@@ -302,7 +337,8 @@ class PackedPairs(InvertibleKeys):
 
     def unpacked(self) -> PairKeys:
         """Return the same pairs as two columns."""
-        return PairKeys(IntegerKeys(self._ids >> _HALF), IntegerKeys(self._ids & _LOW_HALF))
+        left, right = self._ids >> _HALF, self._ids & _LOW_HALF
+        return PairKeys(IntegerKeys(left, self.seed), IntegerKeys(right, self.seed))
 
     def objects(self) -> NDArray[np.object_]:
         """Return the keys as Python objects."""
@@ -330,7 +366,7 @@ def packed(column: KeyColumn) -> KeyColumn:
         return column
     ids = left.codes << _HALF
     ids |= right.codes
-    return PackedPairs(ids)
+    return PackedPairs(ids, column.seed)
 
 
 def alike(first: KeyColumn, second: KeyColumn) -> tuple[Any, Any]:

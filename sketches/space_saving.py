@@ -18,7 +18,7 @@ from sketches.partial_block import PartialBlock, weight_of
 from sketches.stored_rows import restored, stored
 
 _TYPE = "SpaceSaving"
-_VERSION = 1
+_VERSION = 2
 _LEAST_BLOCK = 1 << 18
 
 
@@ -276,7 +276,7 @@ class SpaceSaving:
 
     def _read(self, keys: Any) -> KeyColumn:
         """Read keys; they are good until the caller has control again."""
-        column = as_keys(keys, copy=False)
+        column = as_keys(keys, copy=False, seed=0)
         if len(column) and self._kind not in (None, column.kind):
             raise InvalidKeyError(
                 f"keys of kind {column.kind} cannot be counted together with {self._kind} keys; "

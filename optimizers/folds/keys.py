@@ -34,8 +34,8 @@ class KeyNumbers(NamedTuple):
     codes: Codes
 
 
-def codes_of(table: pa.Table, columns: str | Sequence[str]) -> Codes:
-    """Return the code of each row's key.
+def codes_of(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> Codes:
+    """Return the code of each row's key, by the hash of a seed.
 
     One column has the codes of `sketches.keys.as_keys`, two those of its pairs; each further
     column makes a pair with the code of those before it.
@@ -51,14 +51,14 @@ def codes_of(table: pa.Table, columns: str | Sequence[str]) -> Codes:
     2
     """
     first, *others = key_names(columns)
-    codes = _column(table, first).codes
+    codes = _column(table, first, seed).codes
     for name in others:
-        codes = pair_codes(codes, _column(table, name).codes)
+        codes = pair_codes(codes, _column(table, name, seed).codes, seed)
     return codes
 
 
-def key_numbers(table: pa.Table, columns: str | Sequence[str]) -> KeyNumbers:
-    """Number the keys of a table.
+def key_numbers(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> KeyNumbers:
+    """Number the keys of a table in the order of their places by the hash of a seed.
 
     Raises:
         FoldError: a column is not there, or is there twice.
@@ -71,11 +71,11 @@ def key_numbers(table: pa.Table, columns: str | Sequence[str]) -> KeyNumbers:
     """
     names = key_names(columns)
     if len(names) > 1:
-        return _of_codes(codes_of(table, names))
-    batch = _column(table, names[0])
+        return _of_codes(codes_of(table, names, seed), seed)
+    batch = _column(table, names[0], seed)
     if batch.places is None:
-        return _of_codes(batch.column.codes)
-    return _of_words(batch.places, batch.column.codes)
+        return _of_codes(batch.column.codes, seed)
+    return _of_words(batch.places, batch.column.codes, seed)
 
 
 def key_names(columns: str | Sequence[str]) -> tuple[str, ...]:
@@ -97,24 +97,24 @@ def column_index(schema: pa.Schema, name: str) -> int:
     raise FoldError(f"the tuples have no column {name!r}; their columns: {known}")
 
 
-def _column(table: pa.Table, name: str) -> KeyBatch:
+def _column(table: pa.Table, name: str, seed: int) -> KeyBatch:
     column = table.column(column_index(table.schema, name))
     try:
-        return KeyBatch.read(column)
+        return KeyBatch.read(column, seed)
     except InvalidKeyError as error:
         raise InvalidKeyError(f"key column {name!r}: {error}") from None
 
 
-def _of_codes(codes: Codes) -> KeyNumbers:
+def _of_codes(codes: Codes, seed: int) -> KeyNumbers:
     """Number codes by a hash table, which is many times faster than sorting all of them."""
     encoded = pa.array(codes).dictionary_encode()
     rows = encoded.indices.to_numpy().astype(np.int64)
-    return _in_order(rows, encoded.dictionary.to_numpy())
+    return _in_order(rows, encoded.dictionary.to_numpy(), seed)
 
 
-def _of_words(places: NDArray[np.intp], words: Codes) -> KeyNumbers:
+def _of_words(places: NDArray[np.intp], words: Codes, seed: int) -> KeyNumbers:
     """Number the words that rows use; several words may be one key, and some be unused."""
-    distinct = _of_codes(words)
+    distinct = _of_codes(words, seed)
     rows = distinct.keys[places]
     used = np.zeros(len(distinct.codes), dtype=np.bool_)
     used[rows] = True
@@ -125,9 +125,9 @@ def _of_words(places: NDArray[np.intp], words: Codes) -> KeyNumbers:
     return KeyNumbers(rows, _firsts(rows, int(used.sum())), distinct.codes[used])
 
 
-def _in_order(rows: Numbers, codes: Codes) -> KeyNumbers:
+def _in_order(rows: Numbers, codes: Codes, seed: int) -> KeyNumbers:
     """Number distinct codes anew by their places, given the number that each row has so far."""
-    order = np.argsort(key_places(codes))
+    order = np.argsort(key_places(codes, seed))
     numbers = np.empty(len(order), dtype=np.int64)
     numbers[order] = np.arange(len(order))
     rows = numbers[rows]

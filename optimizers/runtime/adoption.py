@@ -118,7 +118,7 @@ class _Hop:
         )
         shares = np.array([np.bincount(side.homes, minlength=len(nodes)) for side in sides])
         loads = np.array([np.bincount(side.homes, side.loads, len(nodes)) for side in sides])
-        placed = first_touch(pairs, small, loads, shares=shares)
+        placed = first_touch(pairs, small, loads, shares=shares, seed=self.layout.topology.seed)
         return {
             name: side.with_all(tables[name], nodes_of.assign(side.keys), pairs.counts)
             for name, side, nodes_of in zip(self.names, sides, placed, strict=True)
@@ -127,7 +127,7 @@ class _Hop:
     def _side(
         self, name: str, keys: Any, table: RoutingTable, numbers: Mapping[str, int]
     ) -> "_Side":
-        column = as_keys(keys)
+        column = as_keys(keys, seed=self.layout.topology.seed)
         known, parts = table.find(column)
         owners = np.where(known, parts, self.layout.owners(name).assign(column))
         homes = np.array([numbers[node] for node in self._homes(name)], dtype=np.int32)

@@ -12,8 +12,8 @@ from sketches.key_columns import IntegerKeys
 from sketches.keys import Pairs, as_keys
 
 
-def key_batch(tuples: pa.Table, columns: Sequence[str], where: str) -> KeyBatch:
-    """Read the keys of tuples.
+def key_batch(tuples: pa.Table, columns: Sequence[str], where: str, seed: int = 0) -> KeyBatch:
+    """Read the keys of tuples, by the hash of a seed.
 
     A key of one column is what is in it, one of two is a pair. One of more is known by its code
     only, and so can be hashed but not be named in a table.
@@ -30,10 +30,10 @@ def key_batch(tuples: pa.Table, columns: Sequence[str], where: str) -> KeyBatch:
             )
     try:
         if len(columns) == 1:
-            return KeyBatch.read(tuples.column(columns[0]))
+            return KeyBatch.read(tuples.column(columns[0]), seed)
         if len(columns) == 2:
-            return KeyBatch(as_keys(Pairs(*map(tuples.column, columns))))
-        return KeyBatch(IntegerKeys(codes_of(tuples, columns)))
+            return KeyBatch(as_keys(Pairs(*map(tuples.column, columns)), seed=seed))
+        return KeyBatch(IntegerKeys(codes_of(tuples, columns, seed), seed))
     except InvalidKeyError as error:
         raise FoldError(f"{where}: key column {', '.join(columns)}: {error}") from error
 

@@ -91,6 +91,10 @@ class KeyedInstance:
         return handover is not None and (handover.sends(number) or bool(handover.received(number)))
 
     @property
+    def _seed(self) -> int:
+        return self.work.topology.seed
+
+    @property
     def _is_partial(self) -> bool:
         return self.work.topology.operator(self.instance.operator).partial
 
@@ -128,7 +132,7 @@ class KeyedInstance:
             rows = read_states(
                 self.work.location,
                 self._files(sender),
-                places=np.sort(key_places(codes)),
+                places=np.sort(key_places(codes, self._seed)),
                 groups=groups,
                 key_groups=operator.key_groups,
             )
@@ -159,10 +163,10 @@ class KeyedInstance:
         fold = self.work.fold(operator.name)
         started = time.process_time()
         names = operator.key_columns
-        numbers, firsts, codes = key_numbers(tuples, names)
+        numbers, firsts, codes = key_numbers(tuples, names, self._seed)
         key_rows = solid(take_rows(tuples.select(names), firsts))
         self._check_owner(key_rows, codes)
-        places = key_places(codes)
+        places = key_places(codes, self._seed)
         schema = fold.state(tuples.schema)
         before = before_of(schema, state, places, key_rows)
         after, emitted = fold.step(tuples, numbers, before, key_rows)
@@ -178,7 +182,8 @@ class KeyedInstance:
         if self._is_partial:
             return
         operator = self.work.topology.operator(self.instance.operator)
-        keys = key_batch(key_rows, operator.key_columns, f"operator {operator.name!r}")
+        where = f"operator {operator.name!r}"
+        keys = key_batch(key_rows, operator.key_columns, where, self._seed)
         owners = self.work.layout.owners(operator.name).assign(keys)
         wrong = np.flatnonzero(owners != self.instance.number)
         if len(wrong):
@@ -191,7 +196,7 @@ class KeyedInstance:
     def _owners(self, state: pa.Table) -> NDArray[np.int32]:
         """Return who owns the keys of rows of state."""
         operator = self.instance.operator
-        keys = key_batch(state, key_names(state), f"state of operator {operator!r}")
+        keys = key_batch(state, key_names(state), f"state of operator {operator!r}", self._seed)
         return self.work.layout.owners(operator).assign(keys)
 
     def _write(

@@ -122,7 +122,7 @@ class Layout:
             owners = self._owners[edge.name]
             if owners is not None:
                 return owners
-        return KeyOwners(self.homes[operator].groups)
+        return KeyOwners(self.homes[operator].groups, seed=self.topology.seed)
 
     def owners_on(self, edge: Edge) -> KeyOwners | None:
         """Return who gets which key by an edge; None where its tuples are spread otherwise."""
@@ -152,7 +152,8 @@ class Layout:
             return None
         table = grouping if isinstance(grouping, RoutingTable) else None
         rule = None if isinstance(grouping, Fields | RoutingTable) else grouping
-        return KeyOwners(self.homes[target.name].groups, table, rule, target.parallelism)
+        groups, seed = self.homes[target.name].groups, self.topology.seed
+        return KeyOwners(groups, table, rule, target.parallelism, seed)
 
     def _continues(self, inputs: tuple[Edge, ...]) -> bool:
         if len(inputs) != 1:

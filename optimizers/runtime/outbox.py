@@ -41,6 +41,7 @@ class Outbox:
         self._edge = edge
         self._number = topology.edges.index(edge)
         self._columns = topology.key_columns(*edge.name)
+        self._seed = topology.seed
         self._stage = work.layout.stage_of[edge.source]
         self._sender = sender
         self._report = report
@@ -122,7 +123,7 @@ class Outbox:
         """Return the instance that each tuple goes to."""
         if not self._grouping.needs_key:
             return self._router.route(len(table))
-        keys = key_batch(table, self._columns, f"edge {self._edge}")
+        keys = key_batch(table, self._columns, f"edge {self._edge}", self._seed)
         self._probe.look(table, keys)
         try:
             if self._owners is not None:

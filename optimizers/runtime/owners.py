@@ -31,12 +31,14 @@ class KeyOwners:
         table: the keys whose owner is given by name; None if there are none.
         rule: a grouping of another sort, that chooses the owner of each key by itself.
         parallelism: how many instances there are, if more than the others name.
+        seed: of the hash by which keys fall into groups.
     """
 
     groups: tuple[int, ...]
     table: RoutingTable | None = None
     rule: Grouping | None = None
     parallelism: int = 1
+    seed: int = 0
 
     @property
     def instances(self) -> int:
@@ -46,7 +48,7 @@ class KeyOwners:
 
     def assign(self, keys: Any) -> Parts:
         """Return the owner of each key."""
-        batch = KeyBatch.read(keys)
+        batch = KeyBatch.read(keys, self.seed)
         if self.rule is not None:
             return self.rule.router(self.instances).route(len(batch), batch)
         codes = batch.column.codes
@@ -59,8 +61,8 @@ class KeyOwners:
         return batch.spread(parts)
 
     def by_group(self, codes: Codes) -> Parts:
-        """Return who would own each key if the table did not know it."""
-        chosen: Parts = self._groups[code_parts(codes, len(self.groups))]
+        """Return who would own each key, told by its code, if the table did not know it."""
+        chosen: Parts = self._groups[code_parts(codes, len(self.groups), seed=self.seed)]
         return chosen
 
     @cached_property
@@ -73,7 +75,8 @@ class Handover(ArrayValue):
     """What changes hands between two sets of owners, as far as it can be told without the state.
 
     Attributes:
-        codes: keys that are named in a table before or after, and change their owner; ascending.
+        codes: keys that are named in a table before or after, and change their owner; ascending,
+            by the seed of the owners.
         senders: who owns each now.
         recipients: who is to own it.
         groups: key groups that change their instance, with all keys that no table names.
@@ -120,7 +123,7 @@ def handover(old: KeyOwners, new: KeyOwners) -> Handover:
     """
     if old.rule is not None or new.rule is not None:
         return _anything(old, new)
-    named = [owners.table.codes for owners in (old, new) if owners.table is not None]
+    named = [owners.table.codes(owners.seed) for owners in (old, new) if owners.table is not None]
     codes = np.unique(np.concatenate([_NONE, *named]))
     before, after = _owners_of(old, codes), _owners_of(new, codes)
     changed = before != after
@@ -145,6 +148,6 @@ def _owners_of(owners: KeyOwners, codes: Codes) -> Parts:
     """Return the owner of each key of a table, told by its code."""
     found = owners.by_group(codes)
     if owners.table is not None:
-        parts = owners.table.find_codes(codes)
+        parts = owners.table.find_codes(codes, owners.seed)
         found = np.where(parts == ABSENT, found, parts)
     return found

@@ -82,6 +82,7 @@ class _Hop:
         before, after = work.topology.operator(first), work.topology.operator(edge.target)
         self._names = first, edge.target
         self._before = before.key_columns
+        self._seed = work.topology.seed
         self._columns = *before.key_columns, *work.topology.key_columns(*edge.name)
         self._groups = (before.key_groups, after.key_groups) if Probe.GROUPS in wanted else None
         self._pairs = Probe.PAIRS in wanted and len(self._columns) == 2
@@ -120,14 +121,17 @@ class _Hop:
         codes, weights = np.concatenate(self._right), np.concatenate(self._weights)
         self._seen, self._right, self._weights, self._rows = [], [], [], 0
         try:
-            left = key_batch(tuples, self._before, f"operator {self._names[0]!r}").codes
+            where = f"operator {self._names[0]!r}"
+            left = key_batch(tuples, self._before, where, self._seed).codes
         except FoldError:
             return  # the work between has made them something that is no key
         if self._pairs:
-            table = _pairs(tuples.select(self._columns), pair_codes(left, codes), weights)
+            table = _pairs(
+                tuples.select(self._columns), pair_codes(left, codes, self._seed), weights
+            )
             self._report.observe(name_of(PAIRS, *self._names), table)
         if self._groups is not None:
-            table = _traffic(left, codes, self._groups, weights)
+            table = _traffic(left, codes, self._groups, weights, self._seed)
             self._report.observe(name_of(TRAFFIC, *self._names), table)
 
 
@@ -157,7 +161,7 @@ def observe_keys(  # noqa: PLR0913, PLR0917
         report.observe(name_of(KEYS, operator), pa.table(named, ["key", "count"]))
     if Probe.GROUPS in observes:
         number = work.topology.operator(operator).key_groups
-        tuples = np.bincount(code_parts(codes, number), counts, number)
+        tuples = np.bincount(code_parts(codes, number, seed=work.topology.seed), counts, number)
         report.observe(name_of(GROUPS, operator), pa.table({"tuples": tuples}))
 
 
@@ -190,10 +194,14 @@ def _pairs(sample: pa.Table, codes: Codes, weights: NDArray[np.int64]) -> pa.Tab
 
 
 def _traffic(
-    left: Codes, right: Codes, sizes: tuple[int, int], weights: NDArray[np.int64]
+    left: Codes, right: Codes, sizes: tuple[int, int], weights: NDArray[np.int64], seed: int
 ) -> pa.Table:
     """Return how many tuples went from which key group to which."""
-    cells = code_parts(left, sizes[0]).astype(np.int64) * sizes[1] + code_parts(right, sizes[1])
+    source, target = (
+        code_parts(codes, size, seed=seed).astype(np.int64)
+        for codes, size in zip((left, right), sizes, strict=True)
+    )
+    cells = source * sizes[1] + target
     rows, counts = _summed(cells, weights)
     found = cells[rows]
     return pa.table({"source": found // sizes[1], "target": found % sizes[1], "tuples": counts})

@@ -148,7 +148,9 @@ class Observer:
         state = np.zeros(groups)
         if each and name in self.seen:
             for keys in self.seen[name].columns():
-                state += each * np.bincount(code_parts(keys.codes, groups), minlength=groups)
+                state += each * np.bincount(
+                    code_parts(keys.codes, groups, seed=keys.seed), minlength=groups
+                )
         return state
 
     def _codes(self, epoch: Epoch, name: str) -> Codes:
@@ -202,7 +204,9 @@ class Observer:
             sizes = [job.operator(name).key_groups for name in hop]
             rows = epoch.sent[edge.name]
             source, target = (
-                code_parts(self.tuples.keys(edge.source, names).codes(rows), size).astype(np.int64)
+                code_parts(
+                    self.tuples.keys(edge.source, names).codes(rows), size, seed=job.seed
+                ).astype(np.int64)
                 for names, size in zip(columns, sizes, strict=True)
             )
             counts = np.bincount(source * sizes[1] + target, minlength=sizes[0] * sizes[1])
@@ -243,7 +247,7 @@ class Observer:
         """Return the load of each key group, as shares of the epoch's time."""
         served, job = epoch.served[name], epoch.layout.topology
         number = job.operator(name).key_groups
-        groups = code_parts(self._codes(epoch, name), number)
+        groups = code_parts(self._codes(epoch, name), number, seed=job.seed)
         tuples = np.bincount(groups, minlength=number)
         busy = np.bincount(groups, served.ended - served.started, minlength=number)
         into_it = sum(epoch.flows[edge.name].bytes for edge in job.inputs(name))

@@ -72,6 +72,7 @@ class Tuples:
         self._sources = _sources(topology)
         self._numbers = {operator.name: place for place, operator in enumerate(topology.operators)}
         self._seed = seed
+        self._hash_seed = topology.seed
         ends = np.cumsum([len(stream) for stream in self._streams.values()]).tolist()
         starts = [0, *ends[:-1]]
         self._spans = {
@@ -145,7 +146,9 @@ class Tuples:
                         f"{UnknownNameError.among('column', name, stream.columns)}"
                     )
             try:
-                parts.append(_key_column([stream.columns[name] for name in columns]))
+                parts.append(
+                    _key_column([stream.columns[name] for name in columns], self._hash_seed)
+                )
             except InvalidKeyError as error:
                 where = ", ".join(map(repr, columns))
                 raise InvalidKeyError(f"source {source!r}, key column {where}: {error}") from error
@@ -190,16 +193,16 @@ def into(job: Topology, name: str) -> list[Edge]:
     return sorted(job.inputs(name), key=lambda edge: job.order.index(edge.source))
 
 
-def _key_column(columns: Sequence[Any]) -> KeyColumn:
+def _key_column(columns: Sequence[Any], seed: int) -> KeyColumn:
     """Read keys as all of Penstock does: one column, a pair, or the codes of more."""
     if len(columns) == 1:
-        return as_keys(columns[0])
+        return as_keys(columns[0], seed=seed)
     if len(columns) == 2:
-        return as_keys(Pairs(*columns))
-    codes = as_keys(columns[0]).codes
+        return as_keys(Pairs(*columns), seed=seed)
+    codes = as_keys(columns[0], seed=seed).codes
     for column in columns[1:]:
-        codes = pair_codes(codes, as_keys(column).codes)
-    return IntegerKeys(codes)
+        codes = pair_codes(codes, as_keys(column, seed=seed).codes, seed)
+    return IntegerKeys(codes, seed)
 
 
 def _sources(topology: Topology) -> dict[str, tuple[str, ...]]:

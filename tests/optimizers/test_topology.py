@@ -23,6 +23,7 @@ from optimizers import (
     TopologyError,
     UnknownNameError,
 )
+from optimizers.runtime.records import Identity
 
 
 def chain(*names):
@@ -612,3 +613,29 @@ def test_large_jobs_grow_with_their_size_and_know_no_depth(build):
     large = min(seconds(lambda: build(4_000)) for _ in range(3))
 
     assert large < 24 * small
+
+
+class TestSeed:
+    JOB = Topology.source("s").then("a", key="k").seeded(5)
+
+    def test_it_stays_with_the_job(self):
+        assert Topology.source("s").seed == 0
+        assert self.JOB.then("b", key="l").also("t").seed == 5
+        assert self.JOB.under(Plan(parallelism={"a": 2})).seed == 5
+        assert copy.copy(self.JOB) == self.JOB  # by the same way as pickle
+        assert self.JOB.seeded(0) == Topology.source("s").then("a", key="k")
+
+    def test_a_document_has_it_only_where_it_is_not_0(self):
+        assert Topology.from_json(self.JOB.to_json()) == self.JOB
+        assert "seed" not in self.JOB.seeded(0).to_json()
+
+    def test_it_is_no_part_of_what_the_job_is(self):
+        plain = self.JOB.seeded(0)
+
+        assert repr(plain) == repr(self.JOB)
+        assert Identity.of(plain) == Identity.of(self.JOB)
+
+    @pytest.mark.parametrize("seed", [-1, 1 << 63, 0.5, True])
+    def test_what_is_none_is_refused(self, seed):
+        with pytest.raises(InvalidValueError, match=r"seed="):
+            self.JOB.seeded(seed)

@@ -50,7 +50,7 @@ def fed(*batches, exact=0, **shape):
 
 def parts_of(sketch):
     """The arrays inside, from the bytes."""
-    _, arrays = wire.unpack(sketch.to_bytes(), "CostSketch", 1)
+    _, arrays = wire.unpack(sketch.to_bytes(), "CostSketch", 2)
     for name in ("counts", "costs"):
         arrays[name] = arrays[name].reshape(sketch.depth, sketch.width)
     return arrays
@@ -563,7 +563,7 @@ def frame(fields, arrays):
         name: np.array(values, dtype=np.uint64 if name == "heavy_codes" else np.float64)
         for name, values in arrays.items()
     }
-    return wire.pack("CostSketch", 1, fields, built)
+    return wire.pack("CostSketch", 2, fields, built)
 
 
 def test_a_frame_made_by_hand_is_read():
@@ -603,7 +603,7 @@ def test_whole_frames_with_an_impossible_content_are_refused(fields, arrays):
 def test_exact_keys_of_the_wrong_type_are_refused():
     arrays = {name: np.array(values, dtype=np.float64) for name, values in ARRAYS.items()}
     with pytest.raises(CorruptDataError, match="codes"):
-        CostSketch.from_bytes(wire.pack("CostSketch", 1, FIELDS, arrays))
+        CostSketch.from_bytes(wire.pack("CostSketch", 2, FIELDS, arrays))
 
 
 @pytest.mark.parametrize("missing", [*FIELDS, *ARRAYS])

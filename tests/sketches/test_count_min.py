@@ -260,7 +260,7 @@ def test_conservative_cells_are_those_of_a_loop_over_keys(batches, shape):
 
 
 def table_of(sketch):
-    _, arrays = wire.unpack(sketch.to_bytes(), "CountMin", 1)
+    _, arrays = wire.unpack(sketch.to_bytes(), "CountMin", 2)
     return arrays["table"].reshape(sketch.depth, sketch.width)
 
 
@@ -305,7 +305,7 @@ TABLE = [4.0, 0.0, 0.0, 0.0, 3.0, 1.0]
 
 
 def test_a_frame_made_by_hand_is_read():
-    data = wire.pack("CountMin", 1, FIELDS, {"table": np.array(TABLE)})
+    data = wire.pack("CountMin", 2, FIELDS, {"table": np.array(TABLE)})
     assert CountMin.from_bytes(data).total == 4.0
 
 
@@ -342,7 +342,7 @@ def test_a_frame_made_by_hand_is_read():
 )
 def test_whole_frames_with_an_impossible_content_are_refused(fields, table):
     arrays = {} if table is None else {"table": np.array(table, dtype=np.float64)}
-    data = wire.pack("CountMin", 1, {**FIELDS, **fields}, arrays)
+    data = wire.pack("CountMin", 2, {**FIELDS, **fields}, arrays)
     with pytest.raises(CorruptDataError):
         CountMin.from_bytes(data)
 
@@ -351,7 +351,7 @@ def test_whole_frames_with_an_impossible_content_are_refused(fields, table):
 def test_a_frame_without_one_of_its_fields_is_refused(missing):
     fields = {name: value for name, value in FIELDS.items() if name != missing}
     with pytest.raises(CorruptDataError, match=missing):
-        CountMin.from_bytes(wire.pack("CountMin", 1, fields, {"table": np.array(TABLE)}))
+        CountMin.from_bytes(wire.pack("CountMin", 2, fields, {"table": np.array(TABLE)}))
 
 
 # --- refusals ------------------------------------------------------------------------------------

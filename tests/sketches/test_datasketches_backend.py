@@ -233,11 +233,11 @@ def test_impossible_shapes_are_refused(shape):
 
 
 def test_a_frame_around_the_bytes_of_another_shape_or_of_none_is_refused():
-    fields, arrays = wire.unpack(fed([(1, 2.0)]).to_bytes(), "CountMin", 1)
+    fields, arrays = wire.unpack(fed([(1, 2.0)]).to_bytes(), "CountMin", 2)
     other = np.frombuffer(library([(1, 2.0)], width=21, depth=3).serialize(), dtype=np.uint8)
     for table in (other, arrays["table"][:-1], arrays["table"][:5], np.zeros(3)):
         with pytest.raises(CorruptDataError):
-            CountMin.from_bytes(wire.pack("CountMin", 1, fields, {"table": table}))
+            CountMin.from_bytes(wire.pack("CountMin", 2, fields, {"table": table}))
 
 
 # --- the package is asked for only when needed ---------------------------------------------------

@@ -635,6 +635,10 @@ class TestBytes:
         assert STORED == sample("pairs of text and integers").to_bytes().hex()
         assert sample("pairs of text and integers") == SpaceSaving.from_bytes(bytes.fromhex(STORED))
 
+    def test_bytes_of_the_version_before_are_refused_by_name(self):
+        with pytest.raises(CorruptDataError, match=r"SpaceSaving version 1 is not 2; read it with"):
+            SpaceSaving.from_bytes(bytes.fromhex(STORED_BY_VERSION_1))
+
 
 def sample(kind):
     """Return a sketch with a floor above 0 and an unfinished block."""
@@ -644,6 +648,20 @@ def sample(kind):
 
 
 STORED = (
+    "504e534b01fa0000007b2274797065223a225370616365536176696e67222c2276657273696f6e22"
+    "3a322c226669656c6473223a7b226361706163697479223a332c22626c6f636b223a382c226b696e"
+    "64223a22287374722c20696e7429222c22666c6f6f72223a322e302c22746f74616c223a31302e30"
+    "7d2c22617272617973223a5b5b22636f756e7473222c223c6638222c335d2c5b226572726f727322"
+    "2c223c6638222c335d2c5b226b6579732e6c6566742e64617461222c227c7531222c31355d2c5b22"
+    "6b6579732e6c6566742e6c656e67746873222c223c6938222c335d2c5b226b6579732e7269676874"
+    "2e76616c756573222c223c6938222c335d5d7d000000000000104000000000000000400000000000"
+    "00004000000000000000000000000000000000000000000000000074616720317461672030746167"
+    "20320500000000000000050000000000000005000000000000000100000000000000030000000000"
+    "000002000000000000002d2e6ce5"
+)
+
+# As it was written while texts had other fingerprints.
+STORED_BY_VERSION_1 = (
     "504e534b01fa0000007b2274797065223a225370616365536176696e67222c2276657273696f6e22"
     "3a312c226669656c6473223a7b226361706163697479223a332c22626c6f636b223a382c226b696e"
     "64223a22287374722c20696e7429222c22666c6f6f72223a322e302c22746f74616c223a31302e30"
@@ -659,12 +677,12 @@ STORED = (
 
 def edited(kind, *, drop=(), fields=None, **arrays):
     """Return a valid frame of a sample with some of its contents replaced by functions of them."""
-    old_fields, old = wire.unpack(sample(kind).to_bytes(), "SpaceSaving", 1)
+    old_fields, old = wire.unpack(sample(kind).to_bytes(), "SpaceSaving", 2)
     old |= {name: change(old[name]) for name, change in arrays.items()}
     old |= {"keys.values": old.pop("values")} if "values" in old else {}
     new = {name: array for name, array in old.items() if name not in drop}
     new_fields = {n: v for n, v in (old_fields | (fields or {})).items() if n not in drop}
-    return wire.pack("SpaceSaving", 1, new_fields, new)
+    return wire.pack("SpaceSaving", 2, new_fields, new)
 
 
 def at(place, value):

@@ -335,7 +335,7 @@ def counted(key, rows, before):
 
 
 def test_two_keys_at_one_place_are_refused_rather_than_taken_for_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(keyed, "key_places", lambda codes: np.full(len(codes), 5, np.uint64))
+    monkeypatch.setattr(keyed, "key_places", lambda codes, _: np.full(len(codes), 5, np.uint64))
     driver = Driver(tmp_path, job(1))
     driver.batch(keys(1))
     before = driver.checkpoint.last_commit()
