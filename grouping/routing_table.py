@@ -127,8 +127,13 @@ class RoutingTable(Grouping):
         self._check_kind(keys)
         return self._slots(keys.seed).find(keys.codes)
 
-    def codes(self, seed: int = 0) -> Codes:
-        """Return the code of each key that has an owner by name, in the order of `keys`."""
+    @property
+    def codes(self) -> Codes:
+        """The code of each key that has an owner by name, in the order of `keys`."""
+        return self._column.codes
+
+    def codes_by(self, seed: int) -> Codes:
+        """Return the codes of the keys by another seed, in the same order."""
         return self._seeded(seed).codes
 
     def find_codes(self, codes: Codes, seed: int = 0) -> Parts:

@@ -123,7 +123,9 @@ def handover(old: KeyOwners, new: KeyOwners) -> Handover:
     """
     if old.rule is not None or new.rule is not None:
         return _anything(old, new)
-    named = [owners.table.codes(owners.seed) for owners in (old, new) if owners.table is not None]
+    named = [
+        owners.table.codes_by(owners.seed) for owners in (old, new) if owners.table is not None
+    ]
     codes = np.unique(np.concatenate([_NONE, *named]))
     before, after = _owners_of(old, codes), _owners_of(new, codes)
     changed = before != after
