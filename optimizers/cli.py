@@ -2,13 +2,16 @@
 
 import argparse
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from optimizers import __version__, doctor
 from optimizers.comparing.variants import DEFAULT
 from optimizers.errors import PenstockError
+from optimizers.front_door import is_debugging, showing_all, told_shortly, told_unforeseen
 from optimizers.tour import tour
 
 _EXAMPLES = """\
@@ -27,19 +30,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 if all is well, 1 if what was looked for was found wanting, 2 if what was asked cannot be
     done, 130 if it was interrupted.
     """
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.run
     try:
-        return command(options)
-    except PenstockError as error:
-        if options.debug:
+        code = _run(_parser().parse_args(arguments))
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):
+        if not _has_lost_its_reader():
             raise
-        told = [str(error), *(f"({note})" for note in getattr(error, "__notes__", ()))]
-        print("penstock:", " ".join(" ".join(told).split()), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("penstock: interrupted", file=sys.stderr)
-        return 130
+        return 0
+    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    command: Callable[[argparse.Namespace], int] = options.run
+    with showing_all() if options.debug else nullcontext():
+        try:
+            return command(options)
+        except KeyboardInterrupt:
+            print("penstock: interrupted", file=sys.stderr)
+            return 130
+        except Exception as error:
+            if isinstance(error, BrokenPipeError) and _has_lost_its_reader():
+                return 0
+            if is_debugging():
+                raise
+            print("penstock:", _line_of(error), file=sys.stderr)
+            return 2
+
+
+def _has_lost_its_reader() -> bool:
+    """Return whether who reads the output has seen enough, as `head` does; then be quiet."""
+    try:
+        sys.stdout.flush()
+        number = sys.stdout.fileno()
+    except BrokenPipeError:
+        is_lost = True
+    except OSError:  # it is no file
+        return False
+    else:
+        look = select.poll()
+        look.register(number, 0)
+        is_lost = any(events & select.POLLERR for _, events in look.poll(0))
+    if is_lost:
+        # For Python's own last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return is_lost
+
+
+def _line_of(error: Exception) -> str:
+    """Return what is to be said of an error, in one line."""
+    if isinstance(error, MemoryError):
+        return f"there is not memory enough ({' '.join(str(error).split())}); ask for less"
+    told = told_shortly(error) if isinstance(error, PenstockError) else told_unforeseen(error)
+    words = [str(told), *(f"({note})" for note in getattr(told, "__notes__", ()))]
+    return " ".join(" ".join(words).split())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,8 +145,6 @@ def _add_state(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from rich.console import Console  # noqa: PLC0415
-
     from optimizers.commands import compare  # noqa: PLC0415
 
     request = compare.Request(
@@ -116,7 +157,7 @@ def _compare(options: argparse.Namespace) -> int:
         cores=options.cores,
         json=options.json,
     )
-    return compare.run(request, Console(), Console(stderr=True))
+    return compare.run(request, compare.Output(), compare.Output(stderr=True))
 
 
 def _state(options: argparse.Namespace) -> int:

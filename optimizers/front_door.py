@@ -9,16 +9,29 @@ import functools
 import os
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from tempfile import NamedTemporaryFile
+from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from optimizers.errors import PenstockError
+from optimizers.shadowing import PACKAGES
 
 DEBUG = "PENSTOCK_DEBUG"
 """The environment variable that has errors shown with all that led to them."""
 
 _TOLD = "_penstock_told"  # marks errors that are as users are to see them
+
+_HOME = Path(__file__).parent.parent
+
+OURS = tuple(f"{_HOME / package}/" for package in PACKAGES)
+"""How the names of the files of Penstock begin."""
+
+_LONGEST = 500  # characters of a message that others wrote
+
+_SPARKS = ("/pyspark/", "/py4j/")  # what is in the names of Spark's
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,6 +40,20 @@ R = TypeVar("R")
 def is_debugging() -> bool:
     """Return whether errors are to be shown with all that led to them."""
     return os.environ.get(DEBUG, "") not in {"", "0"}
+
+
+@contextmanager
+def showing_all() -> Iterator[None]:
+    """Show errors meanwhile with all that led to them."""
+    before = os.environ.get(DEBUG)
+    os.environ[DEBUG] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[DEBUG]
+        else:
+            os.environ[DEBUG] = before
 
 
 class _Inside(threading.local):
@@ -39,18 +66,18 @@ _inside = _Inside()
 
 
 def front_door(function: Callable[P, R]) -> Callable[P, R]:
-    """Let errors of ours leave a function as users are to see them.
+    """Let errors leave a function as users are to see them.
 
-    Only the outermost of several doors does so. All other errors go through as they are.
+    Those of ours without the lines of Penstock and Spark, and without what led to them; those of a
+    function of the user's without these lines. All other errors go through as they are. Of several
+    doors only the outermost does so.
 
     >>> @front_door
     ... def spread(partitions):
     ...     raise PenstockError(f"partitions={partitions} is less than 1; give 1 or more")
-    >>> try:
-    ...     spread(0)
-    ... except PenstockError as error:
-    ...     print(len(traceback.extract_tb(error.__traceback__)), error)
-    2 partitions=0 is less than 1; give 1 or more
+    >>> spread(0)
+    Traceback (most recent call last):
+    sketches.errors.PenstockError: partitions=0 is less than 1; give 1 or more
     """
 
     @functools.wraps(function)
@@ -58,10 +85,15 @@ def front_door(function: Callable[P, R]) -> Callable[P, R]:
         _inside.doors += 1
         try:
             return function(*args, **kwargs)
-        except PenstockError as error:
+        except Exception as error:
             if _inside.doors > 1 or is_debugging():
                 raise
-            short = told_shortly(error)
+            if isinstance(error, PenstockError):
+                short: Exception = told_shortly(error)
+            elif _is_theirs(error):
+                short = error.with_traceback(_their_lines(error))
+            else:
+                raise
         finally:
             _inside.doors -= 1
         raise short  # for what led to it, set PENSTOCK_DEBUG=1
@@ -80,7 +112,42 @@ def told_shortly(error: PenstockError) -> PenstockError:
         error.__context__, error.__cause__ = cause, None
     setattr(error, _TOLD, True)
     error.__suppress_context__ = True
-    return error.with_traceback(None)
+    return error.with_traceback(_their_lines(error))
+
+
+def told_unforeseen(error: Exception) -> PenstockError:
+    """Return in a line an error that Penstock should not have come to; the rest is in a file."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    told = PenstockError(f"{text[:_LONGEST]}; Penstock did not foresee this, please report it")
+    told.__cause__ = error
+    return told_shortly(told)
+
+
+def _is_theirs(error: Exception) -> bool:
+    """Return whether the innermost line that led to an error is neither ours nor Spark's."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is not None and not _is_noise(innermost)
+
+
+def _their_lines(error: Exception) -> TracebackType | None:
+    """Return the lines that led to an error, without ours and Spark's."""
+    lines = []
+    line = error.__traceback__
+    while line is not None:
+        lines.append(line)
+        line = line.tb_next
+    theirs: TracebackType | None = None
+    for line in reversed(lines):
+        if not _is_noise(line):
+            theirs = TracebackType(theirs, line.tb_frame, line.tb_lasti, line.tb_lineno)
+    return theirs
+
+
+def _is_noise(line: TracebackType) -> bool:
+    file = line.tb_frame.f_code.co_filename
+    return file.startswith(OURS) or any(part in file for part in _SPARKS)
 
 
 def _kept(story: str) -> str:

@@ -21,6 +21,14 @@ from sketches.checks import whole
 _WARM_UP = 2
 
 
+class Output(Console):
+    """A console that leaves it to the command what is done when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the error through, where Rich would end the process."""
+        raise BrokenPipeError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is to be compared, and how.
@@ -131,5 +139,16 @@ def _coloured(comparison: Comparison) -> Table:
 
 def _check_writable(path: Path | None) -> None:
     """Refuse now what could not be written when all is done."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise InvalidValueError(f"{path} cannot be written; give a file in a folder that is there")
+    if path is None:
+        return
+    is_new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise InvalidValueError(
+            f"{path} cannot be written: {error.strerror or error}; give a file in a folder that is "
+            "there"
+        ) from None
+    if is_new:
+        path.unlink()

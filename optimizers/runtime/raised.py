@@ -1,17 +1,13 @@
 """What a function of the user's raised, told in one line."""
 
 import traceback
-from pathlib import Path
 
 from optimizers.errors import FunctionError
-from optimizers.shadowing import PACKAGES
+from optimizers.front_door import OURS
 
 _LONGEST = 500  # characters of a message; the whole of it is in the chain of errors
 
 _LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark")  # that we call ourselves
-
-_HOME = Path(__file__).parent.parent.parent
-_OURS = tuple(f"{_HOME / package}/" for package in PACKAGES)
 
 
 def raised_by(what: str, error: Exception) -> FunctionError | None:
@@ -48,7 +44,7 @@ def _place(error: BaseException) -> str | None:
     a library.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [number for number, frame in enumerate(frames) if frame.filename.startswith(_OURS)]
+    ours = [number for number, frame in enumerate(frames) if frame.filename.startswith(OURS)]
     called = [
         frame
         for frame in frames[ours[-1] + 1 if ours else 0 :]

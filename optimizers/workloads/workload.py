@@ -9,6 +9,8 @@ import pyarrow as pa
 from optimizers.topology import Topology
 from sketches import checks
 
+_LARGEST = 1000.0  # scale; a batch of it already takes tens of gigabytes
+
 Batch = dict[str, pa.Table]
 """The tuples of each source in one batch."""
 
@@ -38,5 +40,5 @@ class Workload:
             seed: equal seeds give equal tuples; a longer stream begins like a shorter one.
         """
         whole = checks.whole("number", number, at_least=0)
-        scaled = checks.number("scale", scale, above=0)
+        scaled = checks.number("scale", scale, above=0, up_to=_LARGEST)
         return islice(self.stream(scaled, checks.seed(seed)), whole)

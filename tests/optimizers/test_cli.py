@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import pytest
 
 from optimizers import __version__
 from optimizers.cli import main
+from optimizers.errors import PenstockError
 from optimizers.tour import make_stream, measure, tour
 
 
@@ -71,3 +73,63 @@ def test_it_tells_its_version(capsys):
         main(["--version"])
 
     assert capsys.readouterr().out.strip() == f"penstock {__version__}"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["tour", "workloads", "--help"])
+def test_a_command_whose_output_nobody_reads_ends_well(command, unbuffered):
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = "from optimizers.cli import main; raise SystemExit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, command],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("x\ny"), "KeyError: 'x\\\\ny'; Penstock did not foresee this, please report it"),
+        (MemoryError("21 TiB"), "there is not memory enough (21 TiB); ask for less"),
+        (BrokenPipeError(32, "Broken pipe"), "BrokenPipeError: .*did not foresee"),
+        (PenstockError("no\n  way"), "no way"),
+    ],
+)
+def test_every_error_is_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, error, words):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("optimizers.cli.tour", fail)
+
+    assert main(["tour"]) == 2
+
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert shown.startswith("penstock: ")
+    assert re.search(words.replace("(", r"\(").replace(")", r"\)"), shown)
+    with pytest.raises(type(error)):
+        main(["--debug", "tour"])
+    assert "PENSTOCK_DEBUG" not in os.environ
+
+
+def test_what_led_to_an_error_that_nobody_foresaw_is_kept(monkeypatch, capsys, tmp_path):
+    def fail(*_):
+        raise KeyError("x")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("optimizers.cli.tour", fail)
+
+    main(["tour"])
+
+    (file,) = tmp_path.iterdir()
+    assert f"what led to it is in {file}" in capsys.readouterr().err
+    assert "in fail" in file.read_text()

@@ -4,9 +4,11 @@ import re
 import traceback
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from optimizers.errors import FoldError, PlanError
+from optimizers.folds import each_row
 from optimizers.front_door import DEBUG, front_door, told_shortly
 
 
@@ -24,7 +26,7 @@ def outer(cause=None):
 
 @front_door
 def inner(cause):
-    return deep(10, cause)
+    return deep(1, cause)
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +49,8 @@ def test_they_see_their_own_lines_and_one_sentence():
     shown = lines_of(told(outer))
 
     frames = [line for line in shown if line.startswith("  File")]
-    assert len(frames) == 2  # that of this file, and that of the door
-    assert __file__ in frames[0]
+    names = [frame.rpartition(" in ")[2] for frame in frames]
+    assert names == ["told", "through", "outer", "inner", "deep", "deep"]  # of this file, but one
     assert shown[-1] == "optimizers.errors.FoldError: a key is missing; fill it in"
 
 
@@ -98,18 +100,25 @@ def test_the_setting_shows_all_of_it(monkeypatch, tmp_path, value):
     assert not list(tmp_path.iterdir())
 
 
-def test_errors_of_others_and_results_go_through_as_they_are():
-    @front_door
-    def broken():
-        return deep_other()
-
-    def deep_other():
-        raise ZeroDivisionError
+def test_errors_of_their_own_functions_keep_their_type_and_their_lines():
+    function = each_row(lambda row: 1 / row["x"])
 
     with pytest.raises(ZeroDivisionError) as raised:
-        broken()
+        front_door(function)(pa.record_batch({"x": [0]}))
 
-    assert traceback.extract_tb(raised.value.__traceback__)[-1].name == "deep_other"
+    files = [frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)]
+    assert [__file__, front_door.__code__.co_filename, __file__] == files
+
+
+def test_errors_that_are_neither_ours_nor_theirs_come_as_they_are():
+    with pytest.raises(AttributeError) as raised:
+        front_door(each_row(dict))("no batch")
+
+    names = [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
+    assert names[1:] == ["through", "__call__"]
+
+
+def test_results_and_names_go_through_as_they_are():
     assert front_door(sum)([1, 2]) == 3
     assert outer.__doc__ == "Say what it does."
 
@@ -117,11 +126,11 @@ def test_errors_of_others_and_results_go_through_as_they_are():
 def test_after_an_error_the_next_door_is_an_outermost_one_again():
     told(outer)
 
-    assert len([line for line in lines_of(told(outer)) if line.startswith("  File")]) == 2
+    assert len([line for line in lines_of(told(outer)) if line.startswith("  File")]) == 6
 
 
 def test_it_may_be_told_where_it_is_kept_for_later():
     short = told_shortly(PlanError("no"))
 
-    assert short.__traceback__ is None
+    assert short.__cause__ is None
     assert not hasattr(short, "__notes__")

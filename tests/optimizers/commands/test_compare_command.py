@@ -5,6 +5,7 @@ import re
 from contextlib import contextmanager
 
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from optimizers.cli import main
@@ -32,7 +33,7 @@ def asked(monkeypatch):
     @contextmanager
     def session(cores):
         seen["cores"] = cores
-        yield "session"
+        yield SparkSession.__new__(SparkSession)  # that is never asked anything
 
     def compared(topology, stream, variants, **options):
         seen.update(options, batches=len(list(stream)), variants=variants)
@@ -90,6 +91,9 @@ def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
         (["--every", "0"], "every=0 is out of range"),
         (["--cores", "0"], "cores=0 is out of range"),
         (["--json", "/no/such/folder/x.json"], "/no/such/folder/x.json cannot be written"),
+        (["--json", "/proc/x.json"], "/proc/x.json cannot be written"),
+        (["--json", "/proc"], "/proc cannot be written"),
+        (["--scale", "1e9"], "scale=1000000000.0 is out of range"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_code_2(asked, arguments, message, capsys):

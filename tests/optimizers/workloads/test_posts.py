@@ -97,7 +97,9 @@ def test_an_unknown_workload_is_refused_with_those_there_are():
         workload("posts")
 
 
-@pytest.mark.parametrize("given", [{"scale": 0}, {"scale": -1}, {"seed": -1}, {"number": -1}])
+@pytest.mark.parametrize(
+    "given", [{"scale": 0}, {"scale": -1}, {"scale": 1e9}, {"seed": -1}, {"number": -1}]
+)
 def test_what_makes_no_stream_is_refused(given):
     with pytest.raises(InvalidValueError, match="out of range"):
         workload("trending").batches(**{"number": 1, **given})
