@@ -35,7 +35,7 @@ from optimizers.errors import (
 from optimizers.fixed import Fixed, Hash
 from optimizers.locality import Locality
 from optimizers.migration import GroupMove, Migration
-from optimizers.operators import Edge, Operator
+from optimizers.operators import Edge, OnError, Operator
 from optimizers.optimizer import Optimizer
 from optimizers.osg import Osg
 from optimizers.placement import Deployment
@@ -83,6 +83,7 @@ __all__ = [
     "MissingPackageError",
     "Node",
     "Note",
+    "OnError",
     "Operator",
     "OperatorStatistics",
     "Optimizer",

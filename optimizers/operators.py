@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
@@ -16,6 +17,20 @@ EdgeName: TypeAlias = tuple[str, str]
 
 KEY_GROUPS = 128
 """How many key groups a keyed operator has unless it says otherwise: what Flink starts with."""
+
+
+class OnError(StrEnum):
+    """What becomes of rows that an operator cannot take in.
+
+    These are rows without a key on their way to it, and rows on which the user's function raises.
+    """
+
+    FAIL = "fail"
+    """The job ends, with the row and the reason in its message."""
+    SKIP = "skip"
+    """They are left out and counted."""
+    ASIDE = "aside"
+    """They leave the job as an output of their own, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,8 @@ class Operator:
             so the most instances a keyed operator can use.
         partial: whether several instances may each hold a part of one key's state, because
             what they emit is merged downstream.
+        on_error: what becomes of rows without a key on their way to it, and of those on which
+            its function raises: ``"fail"``, ``"skip"`` or ``"aside"``.
     """
 
     name: str
@@ -42,6 +59,7 @@ class Operator:
     apply: Callable[..., Any] | str | None = None
     key_groups: int = KEY_GROUPS
     partial: bool = False
+    on_error: OnError = OnError.FAIL
 
     def __post_init__(self) -> None:
         check_name("operator", self.name)
@@ -61,6 +79,12 @@ class Operator:
             raise TopologyError(
                 f"{where}partial={self.partial!r} is not a bool; give True or False"
             )
+        if self.on_error not in tuple(OnError):
+            raise TopologyError(
+                f"{where}on_error={self.on_error!r} is none of "
+                f"{', '.join(repr(str(choice)) for choice in OnError)}"
+            )
+        object.__setattr__(self, "on_error", OnError(self.on_error))
         if self.partial and not self.keyed:
             raise TopologyError(f"{where}partial=True means nothing without a key; give it a key")
         if self.keyed and self.parallelism > self.key_groups:
@@ -96,6 +120,8 @@ class Operator:
             fields["key_groups"] = self.key_groups
         if self.partial:
             fields["partial"] = True
+        if self.on_error is not OnError.FAIL:
+            fields["on_error"] = self.on_error.value
         return fields
 
     @classmethod
@@ -108,6 +134,7 @@ class Operator:
             record.optional("apply", str),
             record.take("key_groups", int, KEY_GROUPS),
             record.take("partial", bool, default=False),
+            record.take("on_error", str, OnError.FAIL),  # type: ignore[arg-type]  # made one itself
         )
 
 

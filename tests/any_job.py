@@ -544,6 +544,7 @@ def outputs_of(checkpoint):
     """What left the job in the last batch, by operator."""
     found = {}
     for file in checkpoint.last_commit().outputs:
+        assert not file.aside
         rows = pq.read_table(checkpoint.location.path_of(file.path))
         assert (file.rows, file.schema) == (len(rows), rows.schema.remove_metadata())
         assert unquote(file.path.split("/")[1]) == file.operator

@@ -42,6 +42,8 @@ def outputs_of(checkpoint: Checkpoint) -> dict[str, pa.Table]:
     commit = checkpoint.last_commit()
     parts: dict[str, list[pa.Table]] = defaultdict(list)
     for file in commit.outputs if commit is not None else ():
+        if file.aside:
+            continue
         content = checkpoint.location.read(file.path)
         parts[file.operator].append(pq.read_table(pa.BufferReader(content)))
     return {name: pa.concat_tables(tables) for name, tables in parts.items()}

@@ -101,31 +101,69 @@ class EachKey(Fold):
         raise FoldError(f"{self!r} calls its function with the key; use step(), which is told it")
 
     def step(
-        self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table, key_rows: pa.Table
+        self,
+        tuples: pa.Table,
+        keys: NDArray[np.int64],
+        before: pa.Table,
+        key_rows: pa.Table,
+        refuse: Callable[[int, pa.Table, Exception], None] | None = None,
     ) -> Step:
-        """Call the function for each key, in the order of their numbers."""
+        """Call the function for each key, in the order of their numbers.
+
+        Args:
+            tuples: as in `Fold.step`.
+            keys: as in `Fold.step`.
+            before: as in `Fold.step`.
+            key_rows: as in `Fold.step`.
+            refuse: gets each key for which the function raises, by its number, with its tuples
+                and what it raised; its state stays as it was, and nothing is sent on of it.
+                Without it, that is raised.
+        """
         numbers = self.checked(tuples, keys, before)
         # In one chunk, and sorted, the rows of each key are a slice that costs nothing.
         ordered = take_rows(tuples, np.argsort(numbers, kind="stable"))
         counts = np.bincount(numbers, minlength=len(before))
         states = before.column("state").to_pylist()
         emitted: list[pa.Table] = []
+        failed: list[int] = []
         end = 0
         keys_as_tuples = zip(*(column.to_pylist() for column in key_rows.columns), strict=True)
         for number, key in enumerate(keys_as_tuples):
             start, end = end, end + int(counts[number])
-            returned = self.function(key, ordered.slice(start, end - start), states[number])
-            if self.output is None:
-                states[number] = returned
+            mine = ordered.slice(start, end - start)
+            try:
+                states[number], rows = self._called(key, mine, states[number])
+            except MemoryError:
+                raise  # that is no fault of the key
+            except Exception as error:
+                if refuse is None:
+                    raise
+                refuse(number, mine, error)
+                failed.append(number)
             else:
-                place = f"what {name_of(self.function)} returned for key {key!r}"
-                states[number], rows = self._pair(returned, place)
-                emitted += self._rows(rows, self.output, place)
+                emitted += rows
         after = column_of(states, self.kind, lambda place: self._where(key_rows, place))
         state = pa.table([after], schema=before.schema)
-        if self.output is None:
+        if self.output is not None:
+            sent = pa.concat_tables([self.output.empty_table(), *emitted])
+        elif not failed:
             return self.sent(state, tuples, key_rows)
-        return Step(state, pa.concat_tables([self.output.empty_table(), *emitted]))
+        else:
+            good = np.setdiff1d(np.arange(len(before)), failed)
+            mine = tuples.filter(pa.array(np.isin(numbers, good)))
+            sent = self.sent(take_rows(state, good), mine, take_rows(key_rows, good)).emitted
+        return Step(state, sent)
+
+    def _called(
+        self, key: tuple[Any, ...], rows: pa.Table, state: Any
+    ) -> tuple[Any, list[pa.Table]]:
+        """Return the state of a key after these tuples, and the rows that the function says."""
+        returned = self.function(key, rows, state)
+        if self.output is None:
+            return returned, []
+        place = f"what {name_of(self.function)} returned for key {key!r}"
+        state, said = self._pair(returned, place)
+        return state, self._rows(said, self.output, place)
 
     def _pair(self, returned: Any, place: str) -> tuple[Any, Any]:
         if isinstance(returned, tuple) and len(returned) == 2:

@@ -1,15 +1,19 @@
 """Stateless work: whatever a function gives back, as record batches of one schema."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from optimizers.errors import FoldError
 from optimizers.folds.messages import name_of
 from optimizers.folds.values import batch_of, check_columns
+
+Refuse: TypeAlias = Callable[[pa.RecordBatch, Exception], None]
+"""Gets rows that work cannot be done on, and what was raised for them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,30 +54,70 @@ class RowFunction:
             return name
         return RowFunction, (self.function, self.output)
 
-    def __call__(self, batch: pa.RecordBatch, *, output: pa.Schema | None = None) -> Any:
+    def __call__(
+        self,
+        batch: pa.RecordBatch,
+        *,
+        output: pa.Schema | None = None,
+        refuse: Refuse | None = None,
+    ) -> Any:
         """Return what the function makes of the rows of a batch; None if that is nothing.
 
         Args:
             batch: the rows.
             output: the columns of what it returns, where it does not say itself.
+            refuse: gets each row that nothing can be made of, and why; without it, that raises.
         """
         if len(set(batch.schema.names)) < len(batch.schema.names):
             raise FoldError(f"columns {batch.schema.names} are not all different; rename some")
         rows: list[Mapping[str, Any]] = []
         origins: list[int] = []
-        for number, row in enumerate(batch.to_pylist()):
-            made = self.function(row)
-            if type(made) is dict:  # most often
-                rows.append(made)
-                origins.append(number)
-            elif made is not None:
-                several = self._rows_of(made, number)
-                rows += several
-                origins += [number] * len(several)
+        for number, row in enumerate(_dicts(batch, refuse)):
+            if row is None:
+                continue
+            try:
+                made = self.function(row)
+                if type(made) is dict:  # most often
+                    rows.append(made)
+                    origins.append(number)
+                elif made is not None:
+                    several = self._rows_of(made, number)
+                    rows += several
+                    origins += [number] * len(several)
+            except MemoryError:
+                raise  # that is no fault of the row
+            except Exception as error:
+                if refuse is None:
+                    raise
+                refuse(batch.slice(number, 1), error)
         if not rows:
             return None
         schema = output if self.output is None else self.output
-        return batch_of(rows, schema, lambda place: self._where(origins[place]))
+        try:
+            return batch_of(rows, schema, lambda place: self._where(origins[place]))
+        except FoldError:
+            if refuse is None or self.output is None:
+                raise
+            kept = self._fitting(batch, rows, origins, refuse)
+            return batch_of(kept, self.output, self._where) if kept else None
+
+    def _fitting(
+        self,
+        batch: pa.RecordBatch,
+        rows: Sequence[Mapping[str, Any]],
+        origins: Sequence[int],
+        refuse: Refuse,
+    ) -> list[Mapping[str, Any]]:
+        """Return what fits the declared columns; a row is refused of which something does not."""
+        misfits: set[int] = set()
+        for row, origin in zip(rows, origins, strict=True):
+            try:
+                batch_of([row], self.output, partial(_always, self._where(origin)))
+            except FoldError as error:
+                if origin not in misfits:
+                    refuse(batch.slice(origin, 1), error)
+                misfits.add(origin)
+        return [row for row, origin in zip(rows, origins, strict=True) if origin not in misfits]
 
     def _rows_of(self, made: Any, number: int) -> list[Mapping[str, Any]]:
         if isinstance(made, Mapping):
@@ -89,6 +133,31 @@ class RowFunction:
 
     def _where(self, number: int) -> str:
         return f"what {name_of(self.function)} made of row {number} of the batch"
+
+
+def _always(answer: str, _: int) -> str:
+    return answer
+
+
+def _dicts(batch: pa.RecordBatch, refuse: Refuse | None) -> Iterable[dict[str, Any] | None]:
+    """Return rows as dicts; None in place of one that is refused, as its text is no text."""
+    try:
+        return list(batch.to_pylist())
+    except UnicodeDecodeError:
+        if refuse is None:
+            raise
+        return _decodable(batch, refuse)
+
+
+def _decodable(batch: pa.RecordBatch, refuse: Refuse) -> Iterator[dict[str, Any] | None]:
+    for number in range(len(batch)):
+        row = batch.slice(number, 1)
+        try:
+            found = row.to_pylist()[0]
+        except UnicodeDecodeError as error:
+            refuse(row, error)
+            found = None
+        yield found
 
 
 def each_row(
@@ -118,25 +187,90 @@ class Batches:
     Attributes:
         function: what is called.
         schema: the schema of what comes out; None until that is known.
+        refuse: gets each row that the function fails on, and why; None to let the error through.
+            What the function gives for other rows comes out then, so that it must be pure, and
+            make of a row the same whichever rows come with it.
+        fatal: whether ``refuse`` raises, so that nothing has to be held back until all is done.
     """
 
-    def __init__(self, function: Callable[..., Any], schema: pa.Schema | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        schema: pa.Schema | None = None,
+        refuse: Refuse | None = None,
+        *,
+        fatal: bool = True,
+    ) -> None:
         self.function = function
         self.schema = schema
+        self.refuse = refuse
+        self.fatal = fatal
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return, one by one, what the function makes of a batch; empty batches are left out."""
         if isinstance(self.function, RowFunction):
-            made = self.function(batch, output=self.schema)
+            made = self.function(batch, output=self.schema, refuse=self.refuse)
+            parts: Iterable[Any] = () if made is None else (made,)
+        elif self.refuse is None:
+            parts = self._made(batch)
         else:
-            made = self.function(batch)
+            parts = self._watched(batch) if self.fatal else self._sifted(batch, self.refuse)
+        for part in parts:
+            yield from self._held(part)
+
+    def again(self, schema: pa.Schema | None, *, guarded: bool) -> "Batches":
+        """Return the same for a part of the tuples; if not guarded, what is raised comes out."""
+        refuse = self.refuse if guarded else None
+        return Batches(self.function, schema, refuse, fatal=self.fatal)
+
+    def _made(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        """Return, one by one, what a function of batches gives; all that it raises comes here."""
+        made = self.function(batch)
         if isinstance(made, pa.RecordBatch | pa.Table):
-            yield from self._held(made)
+            yield made
         elif isinstance(made, Iterable) and not isinstance(made, str | bytes | Mapping):
-            for part in made:
-                yield from self._held(part)
+            yield from made
         elif made is not None:
-            yield from self._held(made)
+            yield made
+
+    def _watched(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        """Return what the function gives as it comes; if it raises, look for the row."""
+        try:
+            yield from self._made(batch)
+        except MemoryError:
+            raise
+        except Exception as error:
+            if self.refuse is not None:
+                self._sifted(batch, self.refuse, error)
+                self.refuse(batch, error)  # of the rows alone, none did it
+            raise
+
+    def _sifted(
+        self, batch: pa.RecordBatch, refuse: Refuse, raised: Exception | None = None
+    ) -> list[Any]:
+        """Return what the function makes of the rows that it does not fail on, in their order.
+
+        If it fails, it gets each half alone, and so on: for one row among many that is about as
+        much work again as the batch.
+
+        Args:
+            batch: the rows.
+            refuse: gets each row that it fails on by itself.
+            raised: what it raised for all of them, if that is known.
+        """
+        if raised is None:
+            try:
+                return list(self._made(batch))
+            except MemoryError:
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever a row makes it raise
+                raised = error
+        if len(batch) < 2:
+            refuse(batch, raised)
+            return []
+        half = len(batch) // 2
+        first = self._sifted(batch.slice(0, half), refuse)
+        return first + self._sifted(batch.slice(half), refuse)
 
     def _held(self, part: Any) -> Iterator[pa.RecordBatch]:
         """Return what is in a batch or table; refuse anything else, and another schema."""

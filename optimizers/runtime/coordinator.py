@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from optimizers.cluster import Cluster
 from optimizers.errors import CheckpointError, PlanError
+from optimizers.operators import OnError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
@@ -25,7 +26,7 @@ from optimizers.runtime.records import Commit
 from optimizers.runtime.reports import TaskReport, check_delivery
 from optimizers.runtime.state_columns import Columns, columns_after
 from optimizers.runtime.state_file import StateFile
-from optimizers.runtime.summary import BatchSummary, Decision
+from optimizers.runtime.summary import BatchSummary, Decision, bad_rows
 from optimizers.runtime.ways import Trial
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
 from optimizers.statistics import Probe
@@ -236,11 +237,25 @@ class Coordinator:
             for table in report.observed.get(name_of(TRIAL, report.operator), ()):
                 self._trials[report.operator].add(table)
         self._council.hear(summary, reports, record.tuples)
+        self._tell_bad_rows(batch, reports)
         self._decided = self._council.decide(batch, self._plan, self._state, self._columns)
         self._adopt(reports)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
         return summary
+
+    def _tell_bad_rows(self, batch: int, reports: Sequence[TaskReport]) -> None:
+        """Log how many rows operators could not take in, with one of them."""
+        for how, level, what in (
+            (OnError.SKIP, logging.WARNING, "left out"),
+            (OnError.ASIDE, logging.INFO, "handed aside"),
+        ):
+            for name, bad in bad_rows(reports, self._layout, how).items():
+                _LOG.log(
+                    level,
+                    "batch %d: operator %r could not take %d rows, which were %s, such as: %s",
+                    *(batch, name, bad.rows, what, bad.example),
+                )
 
     @property
     def _state(self) -> StateFiles:

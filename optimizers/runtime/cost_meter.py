@@ -215,9 +215,10 @@ class CostMeter:
         them. Nothing of such a piece is passed on, and from there on they get all at once. What
         was made of a few must not say either of which types all has to be.
         """
-        schema = work.schema
+        schema, begin = work.schema, first
         for end in ends:
-            piece = Batches(work.function, schema)
+            # That it can do with a few it has to have shown before rows of a piece are refused.
+            piece = work.again(schema, guarded=first > begin)
             started = self._clock()
             try:
                 made = list(piece(batch.slice(first, end - first)))
@@ -256,10 +257,12 @@ class _Watch:
             return self._function(row)
         self._wait = self._step
         started = self._clock()
-        made = self._function(row)
-        if type(made) is not dict and isinstance(made, Iterator):
-            made = list(made)  # what yields does its work only now
-        self._noted.append(self._clock() - started)
+        try:
+            made = self._function(row)
+            if type(made) is not dict and isinstance(made, Iterator):
+                made = list(made)  # what yields does its work only now
+        finally:  # a row that it raises on has taken its time as well
+            self._noted.append(self._clock() - started)
         return made
 
     def told(self, spent: float, rows: int) -> Seconds:
@@ -270,6 +273,9 @@ class _Watch:
             rows: how many they are.
         """
         seconds = np.array(self._noted)
+        missing = -(-rows // self._step) - len(seconds)
+        if missing:  # rows that could not be read, and were refused without a call
+            seconds = np.append(seconds, np.zeros(missing))
         return seconds + max(0.0, spent - float(seconds.sum()) * self._step) / rows
 
 

@@ -22,6 +22,8 @@ class Totals:
         decisions: how often the optimizer was asked.
         applied: how many of its decisions changed something.
         refused: how many of them could not be carried out.
+        skipped: how many rows operators could not take in that were left out.
+        aside: how many of them were handed aside.
     """
 
     batches: int = 0
@@ -31,6 +33,8 @@ class Totals:
     decisions: int = 0
     applied: int = 0
     refused: int = 0
+    skipped: int = 0
+    aside: int = 0
 
 
 class History:
@@ -72,6 +76,8 @@ class History:
             tuples=sums.tuples + tuples,
             seconds=sums.seconds + summary.seconds,
             taken_over=sums.taken_over + summary.taken_over,
+            skipped=sums.skipped + sum(summary.skipped.values()),
+            aside=sums.aside + sum(summary.aside.values()),
         )
 
     def add_decision(self, decision: Decision) -> None:

@@ -1,7 +1,7 @@
 """A keyed instance in one batch: its state as it was, keys taken over, tuples folded in."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from grouping.hashing import key_places
 from optimizers.errors import StateError
+from optimizers.folds.each_key import EachKey
 from optimizers.folds.keys import key_numbers, take_rows
+from optimizers.operators import Operator
 from optimizers.runtime import probes, resident
+from optimizers.runtime.bad_rows import BadRows
 from optimizers.runtime.changes import (
     before_of,
     in_order,
@@ -49,6 +52,7 @@ class KeyedInstance:
         instance: which instance.
         attempt: by which its files are known.
         report: where to tell what was done.
+        bad: where tuples go that its function raises on.
     """
 
     work: Work
@@ -56,6 +60,7 @@ class KeyedInstance:
     instance: Instance
     attempt: Attempt
     report: TaskReport
+    bad: BadRows
 
     def run(self, tuples: pa.Table | None) -> pa.Table | None:
         """Fold tuples into the state, write what changed, and return what is to be emitted.
@@ -169,13 +174,32 @@ class KeyedInstance:
         places = key_places(codes, self._seed)
         schema = fold.state(tuples.schema)
         before = before_of(schema, state, places, key_rows)
-        after, emitted = fold.step(tuples, numbers, before, key_rows)
+        failed: list[int] = []
+        if isinstance(fold, EachKey):
+            refuse = self._refusing(operator, failed)
+            after, emitted = fold.step(tuples, numbers, before, key_rows, refuse)
+        else:
+            after, emitted = fold.step(tuples, numbers, before, key_rows)
         changed = rows_of(places, key_rows, after)
+        if failed:  # their state stays as it was, or absent
+            changed = take_rows(changed, np.setdiff1d(np.arange(len(changed)), failed))
         state = changed if state is None else replaced(state, changed)
         self.report.seconds += time.process_time() - started
         counts = np.bincount(numbers, minlength=len(codes))
         probes.observe_keys(self.work, operator.name, key_rows, codes, counts, self.report)
         return state, changed, emitted
+
+    def _refusing(
+        self, operator: Operator, failed: list[int]
+    ) -> Callable[[int, pa.Table, Exception], None]:
+        """Return what gets the keys on which the function of an operator raises, and notes them."""
+
+        def refuse(number: int, rows: pa.Table, error: Exception) -> None:
+            key = tuple(rows.select(operator.key_columns).slice(0, 1).to_pylist()[0].values())
+            self.bad.failed(operator, rows, error, f" of key {key!r}")
+            failed.append(number)
+
+        return refuse
 
     def _check_owner(self, key_rows: pa.Table, codes: Codes) -> None:
         """Refuse keys that another instance owns: their state would be in two places."""

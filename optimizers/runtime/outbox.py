@@ -11,6 +11,7 @@ from grouping.hashing import Parts
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds.keys import take_rows
 from optimizers.operators import Edge
+from optimizers.runtime.bad_rows import BadRows
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.layout import Instance
 from optimizers.runtime.parcels import Parcel, packed
@@ -32,10 +33,17 @@ class Outbox:
         instance: who sends.
         sender: the number by which its parcels are known.
         report: where to count what was sent.
+        bad: where tuples go that have no key.
     """
 
-    def __init__(
-        self, work: Work, edge: Edge, instance: Instance, sender: int, report: TaskReport
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        work: Work,
+        edge: Edge,
+        instance: Instance,
+        sender: int,
+        report: TaskReport,
+        bad: BadRows,
     ) -> None:
         topology = work.topology
         self._edge = edge
@@ -45,13 +53,14 @@ class Outbox:
         self._stage = work.layout.stage_of[edge.source]
         self._sender = sender
         self._report = report
+        self._bad = bad
         self._largest = work.batch.get(edge.source, work.settings.parcel)
         self._probe = EdgeProbe(work, edge, report)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
         self._parcels = 0
-        target = topology.operator(edge.target)
+        self._target = target = topology.operator(edge.target)
         self._grouping = topology.grouping(*edge.name)
         self._owners = work.layout.owners_on(edge)
         node = work.layout.node_of(instance)
@@ -93,6 +102,10 @@ class Outbox:
 
     def _pack(self, table: pa.Table) -> Iterator[Parcel]:
         """Sort tuples by target and pack them."""
+        if self._grouping.needs_key:
+            table = self._bad.with_key(table, self._edge, self._columns, self._target)
+            if not len(table):
+                return
         targets = self._targets(table)
         counts = np.bincount(targets, minlength=len(self._tasks))
         if len(self._tasks) > 1:

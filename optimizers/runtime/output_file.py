@@ -19,7 +19,7 @@ class OutputFile:
     Attributes:
         path: its name in the checkpoint.
         operator: which operator they are of.
-        schema: their columns, so that nobody has to open the file to learn them.
+        schema: their columns, known so without opening the file.
         rows: how many they are.
         bytes: how large it is.
         aside: whether they are bad rows that the operator was told to hand aside.

@@ -5,7 +5,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -47,6 +47,13 @@ class Flow:
         self.digest = (self.digest + other.digest) % _MODULUS
 
 
+class BadCount(NamedTuple):
+    """How many rows an operator could not take in, and one of them with the reason."""
+
+    rows: int
+    example: str
+
+
 @dataclass(slots=True, kw_only=True)
 class TaskReport:
     """What one instance did in one batch.
@@ -67,6 +74,8 @@ class TaskReport:
         taken_over: how many keys it received from other instances.
         hottest: how many tuples its most frequent key had.
         output: what it wrote for the outside.
+        bad: the rows that were left out or handed aside, by the operator that could not take them:
+            the task's own, or one that it sends to.
         observed: tables of what was observed, by what and about what.
     """
 
@@ -85,6 +94,7 @@ class TaskReport:
     taken_over: int = 0
     hottest: int = 0
     output: tuple[OutputFile, ...] = ()
+    bad: dict[str, BadCount] = field(default_factory=dict)
     observed: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
 
     @property
@@ -126,6 +136,7 @@ class TaskReport:
         if facts["columns"] is not None:
             facts["columns"] = tuple(map(tuple, facts["columns"]))
         facts["output"] = from_json_types(facts["output"])
+        facts["bad"] = {name: BadCount(*count) for name, count in facts["bad"].items()}
         tables = ([_read(data)] for data in others)
         facts["observed"] = dict(zip(facts["observed"], tables, strict=True))
         return cls(**facts)

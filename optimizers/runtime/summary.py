@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from optimizers.operators import EdgeName
+from optimizers.operators import EdgeName, OnError
 from optimizers.plan import Note, Plan
 from optimizers.runtime.epoch import edge_flows
 from optimizers.runtime.layout import Instance, Layout
 from optimizers.runtime.outline import PlanOutline
-from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.reports import BadCount, TaskReport
 from optimizers.statistics import EdgeStatistics
 from sketches.values import FrozenMap
 
@@ -49,6 +49,8 @@ class BatchSummary:
         seconds: how long it took from the first task to the commit.
         instances: what each instance did; sources once for each of their partitions.
         edges: what each edge carried.
+        skipped: how many rows each operator could not take in that were left out; see `OnError`.
+        aside: how many it could not take in that were handed aside.
     """
 
     batch: int
@@ -56,6 +58,8 @@ class BatchSummary:
     seconds: float
     instances: tuple[InstanceSummary, ...]
     edges: Mapping[EdgeName, EdgeStatistics]
+    skipped: Mapping[str, int] = field(default_factory=FrozenMap)
+    aside: Mapping[str, int] = field(default_factory=FrozenMap)
 
     @classmethod
     def of(
@@ -85,7 +89,11 @@ class BatchSummary:
             for report in sorted(reports, key=lambda each: (each.operator, each.sender))
         )
         edges = {name: EdgeStatistics(*flow) for name, flow in sorted(flows.items())}
-        return cls(batch, planned, seconds, instances, FrozenMap(edges))
+        skipped, aside = (
+            FrozenMap({name: count.rows for name, count in bad_rows(reports, layout, how).items()})
+            for how in (OnError.SKIP, OnError.ASIDE)
+        )
+        return cls(batch, planned, seconds, instances, FrozenMap(edges), skipped, aside)
 
     @property
     def taken_over(self) -> int:
@@ -110,6 +118,17 @@ class BatchSummary:
         """Return how many times the average load the fullest instance had; 1 without any load."""
         loads = self.loads(operator)
         return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
+
+
+def bad_rows(reports: Sequence[TaskReport], layout: Layout, how: OnError) -> dict[str, BadCount]:
+    """Return how many rows operators that deal so with bad ones could not take in, and which."""
+    found: dict[str, BadCount] = {}
+    for report in sorted(reports, key=lambda each: (each.operator, each.sender)):
+        for name, count in report.bad.items():
+            if layout.topology.operator(name).on_error is how:
+                known = found.get(name, BadCount(0, count.example))
+                found[name] = BadCount(known.rows + count.rows, known.example)
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True)

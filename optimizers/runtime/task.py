@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from optimizers.errors import DeliveryError, FoldError, PenstockError
 from optimizers.folds.rows import Batches
-from optimizers.folds.rows import as_batches as normalised
-from optimizers.operators import Edge, columns_of
+from optimizers.operators import Edge, OnError, columns_of
+from optimizers.runtime.bad_rows import BadRows
 from optimizers.runtime.cost_meter import meter_for
 from optimizers.runtime.keyed import KeyedInstance
 from optimizers.runtime.layout import Instance
@@ -156,6 +156,7 @@ class Worker:
         self.report = TaskReport(
             operator=instance.operator, instance=instance.number, sender=sender
         )
+        self._bad = BadRows(work.location, self._attempt, self.report)
         edges = work.topology.outputs(instance.operator)
         attached = work.layout.attached
         self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
@@ -179,7 +180,7 @@ class Worker:
             tuples = joined(tables, where) if tables else None
             self.report.tuples = 0 if tuples is None else len(tuples)
             keyed = KeyedInstance(
-                self._work, self._ticket, self._instance, self._attempt, self.report
+                self._work, self._ticket, self._instance, self._attempt, self.report, self._bad
             )
             emitted = keyed.run(tuples)
         if emitted is not None:
@@ -207,7 +208,11 @@ class Worker:
         # What comes of tuples of the same columns has the same columns, throughout the batch.
         work = self._by_columns.get(batch.schema)
         if work is None:
-            work = self._by_columns[batch.schema] = normalised(self._function)
+            work = self._by_columns[batch.schema] = Batches(
+                self._function,
+                refuse=self._bad.refusing(self._operator),
+                fatal=self._operator.on_error is OnError.FAIL,
+            )
         return work(batch) if self._meter is None else self._meter.measured(work, batch, key)
 
     def _emit(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
@@ -229,13 +234,14 @@ class Worker:
         if self._output:
             file = write_output(self._work.location, self._attempt, self._output)
             self.report.output = (file,)
+        self._bad.finish()
         if self._meter is not None:
             self._meter.tell(self.report)
         stage = self._work.layout.stage_of[self._instance.operator]
         yield self.report.to_parcel(_any_task(self._work, stage, self._sender), 0)
 
     def _outbox(self, edge: Edge) -> Outbox:
-        return Outbox(self._work, edge, self._instance, self._sender, self.report)
+        return Outbox(self._work, edge, self._instance, self._sender, self.report, self._bad)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

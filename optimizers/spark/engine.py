@@ -14,7 +14,7 @@ from optimizers.plan import Plan
 from optimizers.runtime.files import Location
 from optimizers.runtime.history import REMEMBERED
 from optimizers.runtime.work import Settings
-from optimizers.spark.leaving import Sinks
+from optimizers.spark.leaving import Leaving, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
@@ -72,6 +72,7 @@ class SparkEngine:
         optimizer: Optimizer | None = None,
         *,
         each_batch: Sinks | None = None,
+        each_aside: Sinks | None = None,
     ) -> "Run":
         """Run a job on bounded data, batch by batch, and return what happened.
 
@@ -86,8 +87,12 @@ class SparkEngine:
                 operators feed no other, a column ``operator`` says whose a row is; or give a
                 mapping from operators to functions. A job that goes on begins with the last
                 batch that is done, for who knows whether it came to that.
+            each_aside: is called with the bad rows of operators with ``on_error="aside"`` in the
+                same way: columns ``operator``, ``batch``, ``reason``, and the ``row`` as JSON.
         """
-        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), each_batch)
+        leaving = Leaving(topology, each_batch, each_aside)
+        leaving.check_taken()
+        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
         listed = [batches] if isinstance(batches, DataFrame | Mapping) else batches
         for number, sources in enumerate(listed):
             if number >= run.next_batch:
@@ -104,6 +109,7 @@ class SparkEngine:
         optimizer: Optimizer | None = None,
         *,
         each_batch: Sinks | None = None,
+        each_aside: Sinks | None = None,
         trigger: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> "StreamingRun":
@@ -116,10 +122,13 @@ class SparkEngine:
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
             each_batch: is called with what left the job in a batch, and its number, as in `run`.
                 After a crash it may be called again with the same batch.
+            each_aside: is called with the bad rows that operators hand aside, as in `run`.
             trigger: how often, as `DataStreamWriter.trigger` takes it; by default without pause.
             name: of the query, in Spark's own reports.
         """
-        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), each_batch)
+        leaving = Leaving(topology, each_batch, each_aside)
+        leaving.check_taken()
+        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
         given: dict[str, DataFrame | Sized] = by_source(topology, streams)
 
         def begin(batch: Callable[[DataFrame, int], None], rows: Mapping[str, int]) -> Any:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from optimizers.errors import CheckpointError, FoldError, InvalidValueError, UnknownNameError
+from optimizers.operators import OnError
 from optimizers.runtime.files import Location
 from optimizers.runtime.output_file import OutputFile
 from optimizers.topology import Topology
@@ -27,12 +29,74 @@ Sinks: TypeAlias = Sink | Mapping[str, Sink]
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 
 
-def final_operators(topology: Topology) -> tuple[str, ...]:
-    """Return the operators whose tuples leave the job: those that feed no other."""
-    return tuple(name for name in topology.order if not topology.outputs(name))
+@dataclass(frozen=True)
+class Leaving:
+    """To whom is handed what leaves a job: rows as they are meant to, and bad ones set aside.
+
+    Attributes:
+        topology: the job.
+        each_batch: gets what operators emit that feed no other.
+        each_aside: gets the bad rows of operators that hand them aside.
+    """
+
+    topology: Topology
+    each_batch: Sinks | None = None
+    each_aside: Sinks | None = None
+
+    def __post_init__(self) -> None:
+        check_sinks(self.each_batch, self.final, "each_batch")
+        check_sinks(self.each_aside, self.aside, "each_aside")
+
+    @property
+    def final(self) -> tuple[str, ...]:
+        """The operators whose tuples leave the job: those that feed no other."""
+        return tuple(name for name in self.topology.order if not self.topology.outputs(name))
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """The operators that hand bad rows aside."""
+        job = self.topology
+        return tuple(name for name in job.order if job.operator(name).on_error is OnError.ASIDE)
+
+    def check_taken(self) -> None:
+        """Refuse a job that hands rows aside where no sink takes them: they would be lost."""
+        taken = self.aside if self.each_aside is not None else ()
+        if isinstance(self.each_aside, Mapping):
+            taken = tuple(self.each_aside)
+        for name in self.aside:
+            if name not in taken:
+                raise InvalidValueError(
+                    f"operator {name!r} hands bad rows aside, but no sink takes them; give "
+                    "each_aside= a function of rows and batch, or leave them out: on_error='skip'"
+                )
+        if self.each_aside is not None and not self.aside:
+            raise InvalidValueError(
+                "each_aside is given, but no operator hands rows aside; set on_error='aside' on one"
+            )
+
+    def hand_out(
+        self,
+        rows: Callable[[Iterable[OutputFile]], DataFrame],
+        files: Sequence[OutputFile],
+        batch: int,
+    ) -> None:
+        """Hand out the rows of a batch.
+
+        Args:
+            rows: reads files of one operator.
+            files: of the batch.
+            batch: its number.
+        """
+        if self.each_batch is not None:
+            good = [file for file in files if not file.aside]
+            whose = len(self.final) > 1
+            hand_out(rows, good, self.final, self.each_batch, batch, whose=whose)
+        if self.each_aside is not None:
+            bad = [file for file in files if file.aside]
+            hand_out(rows, bad, self.aside, self.each_aside, batch, whose=False)
 
 
-def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str = "each_batch") -> None:
+def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str) -> None:
     """Refuse what no rows can be handed to.
 
     Args:
@@ -50,7 +114,7 @@ def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str = "eac
     for name, sink in sinks.items():
         if name not in operators:
             raise UnknownNameError(
-                f"{where} names {name!r}, whose rows do not leave the job; those of "
+                f"{where} names {name!r}, whose rows do not leave the job that way; those of "
                 f"{', '.join(map(repr, operators)) or 'no operator'} do"
             )
         if not callable(sink):
@@ -59,16 +123,17 @@ def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str = "eac
             )
 
 
-def hand_out(
+def hand_out(  # noqa: PLR0913
     rows: Callable[[Iterable[OutputFile]], DataFrame],
     files: Iterable[OutputFile],
     operators: Sequence[str],
     sinks: Sinks,
     batch: int,
+    *,
+    whose: bool,
 ) -> None:
     """Hand the rows of a batch to sinks: to one all of them, to several each its operator's.
 
-    Where one sink gets rows and several operators may have some, a first column says whose.
     A sink is not called for a batch in which there are no rows for it.
 
     Args:
@@ -77,6 +142,7 @@ def hand_out(
         operators: whose rows there may be, in their order.
         sinks: who gets them.
         batch: its number.
+        whose: whether rows for one sink get a first column that says whose they are.
     """
     by_operator = {name: [file for file in files if file.operator == name] for name in operators}
     frames = {name: rows(mine) for name, mine in by_operator.items() if mine}
@@ -85,7 +151,7 @@ def hand_out(
             if name in sinks:
                 sinks[name](frame, batch)
     elif frames:
-        sinks(_as_one(frames) if len(operators) > 1 else frames[operators[0]], batch)
+        sinks(_as_one(frames) if whose else _united(frames.values()), batch)
 
 
 def left_in(session: SparkSession, location: Location, files: Iterable[OutputFile]) -> DataFrame:

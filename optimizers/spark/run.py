@@ -24,7 +24,7 @@ from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Work
 from optimizers.spark.failures import told_as_ours
-from optimizers.spark.leaving import Sinks, check_sinks, final_operators, hand_out, left_in
+from optimizers.spark.leaving import Leaving, left_in
 from optimizers.spark.pinning import Pins, executor_hosts
 from optimizers.spark.replay import admit
 from optimizers.spark.sharing import Sharing
@@ -49,7 +49,7 @@ class Run:
         session: by which session.
         topology: the job.
         optimizer: who decides.
-        each_batch: gets what leaves the job; see `leaving.hand_out`.
+        leaving: who gets what leaves the job; None where that is not handed out.
     """
 
     def __init__(
@@ -58,13 +58,11 @@ class Run:
         session: SparkSession,
         topology: Topology,
         optimizer: Optimizer,
-        each_batch: Sinks | None,
+        leaving: Leaving | None = None,
     ) -> None:
         self._session = session
         self._topology = topology
-        self._final = final_operators(topology)
-        check_sinks(each_batch, self._final)
-        self._each_batch = each_batch
+        self._leaving = leaving
         self._checkpoint = Checkpoint.create_or_open(Location(engine.checkpoint), topology)
         hosts = executor_hosts(session)
         cluster = engine.cluster or _cluster_of(hosts, topology)
@@ -175,10 +173,10 @@ class Run:
     def hand_out(self, number: int) -> None:
         """Hand out what left the job in a batch, if it is the last that is done; perhaps again."""
         commit = self._coordinator.committed
-        if self._each_batch is None or commit is None or commit.batch != number:
+        if self._leaving is None or commit is None or commit.batch != number:
             return
         read = partial(left_in, self._session, self._checkpoint.location)
-        hand_out(read, commit.outputs, self._final, self._each_batch, number)
+        self._leaving.hand_out(read, commit.outputs, number)
 
     def _assign(self) -> Assignment:
         """Return what is to be done next, having told recorded sources what to let in from now."""

@@ -13,11 +13,13 @@ from grouping.groupings import Fields, PartialKey, Shuffle
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Edge, FoldError, Operator, Plan, Topology
 from optimizers.runtime import outbox
+from optimizers.runtime.bad_rows import BadRows
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Instance, Layout
 from optimizers.runtime.outbox import Outbox
 from optimizers.runtime.probes import PAIRS, name_of
 from optimizers.runtime.reports import Flow, TaskReport
+from optimizers.runtime.state_file import Attempt
 from optimizers.runtime.work import Settings, Work
 from optimizers.statistics import Probe
 
@@ -37,7 +39,14 @@ def box(grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key
         Settings(parcel=parcel),
     )
     report = TaskReport(operator="s", instance=0, sender=sender)
-    return Outbox(work, job.edges[0], Instance("s", 0), sender, report), report
+    return outbox_of(work, job.edges[0], report), report
+
+
+def outbox_of(work, edge, report):
+    attempt = Attempt(report.operator, report.sender, 7, "x")
+    bad = BadRows(work.location, attempt, report)
+    instance = Instance(report.operator, report.instance)
+    return Outbox(work, edge, instance, report.sender, report, bad)
 
 
 def sent(outbox, batches):
@@ -160,7 +169,7 @@ def test_senders_look_at_different_tuples_for_statistics(sender):
     work = Work(layout, {}, Location("/nowhere"), settings)
     report = TaskReport(operator="a", instance=sender, sender=sender)
 
-    sent(Outbox(work, job.edge("a", "b"), Instance("a", sender), sender, report), [tuples(32)])
+    sent(outbox_of(work, job.edge("a", "b"), report), [tuples(32)])
 
     (table,) = report.observed[name_of(PAIRS, "a", "b")]
     assert list(range(sender % 4, 32, 4)) == sorted(table.column("right").to_pylist())
@@ -195,7 +204,11 @@ class TestErrorsNameTheEdgeAndTheColumn:
     @pytest.mark.parametrize("key", ["k", ("n", "k"), ("n", "k", "m")])
     def test_a_key_that_is_null(self, key):
         batch = pa.record_batch({"n": [1, 2], "k": [1, None], "m": [3, 4]})
-        self.refused(batch, r"edge s -> a: .*column.*k.*: key at 1 is null", key=key)
+        self.refused(
+            batch,
+            r"'a': key 'k' is null on edge s -> a; the row of batch 7: .*\"k\": null.*='skip'",
+            key=key,
+        )
 
     def test_what_cannot_be_a_key(self):
         self.refused(pa.record_batch({"k": [1.5]}), r"edge s -> a: key column k: .*double")
@@ -236,9 +249,7 @@ def test_nothing_is_lost_on_any_edge_of_any_job(data):
     report = TaskReport(operator=edge.source, instance=0, sender=0)
     rows = any_job.rows_of(drawn.columns[edge.source], data.draw(st.integers(0, 999)), 30)
 
-    parcels = sent(
-        Outbox(work, edge, Instance(edge.source, 0), 0, report), rows.combine_chunks().to_batches()
-    )
+    parcels = sent(outbox_of(work, edge, report), rows.combine_chunks().to_batches())
 
     arrived = [row for parcel in parcels for row in parcel.tuples().to_pylist()]
     assert any_job.counted(rows.to_pylist()) == any_job.counted(arrived)
