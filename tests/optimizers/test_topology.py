@@ -23,7 +23,7 @@ from optimizers import (
     TopologyError,
     UnknownNameError,
 )
-from optimizers.runtime.records import Identity
+from optimizers.runtime.identity import Identity
 
 
 def chain(*names):
