@@ -13,6 +13,7 @@ from optimizers.operators import EdgeName, Operator
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.owners import Handover
+from optimizers.runtime.running_totals import check_totals
 from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.ways import Way
 from optimizers.statistics import Probe
@@ -104,6 +105,7 @@ class Ticket:
 
 def check_work(topology: Topology) -> None:
     """Refuse a job whose operators cannot do what they are given to do."""
+    folds = {}
     for operator in topology.operators:
         if not operator.keyed:
             stateless_function(operator)
@@ -113,7 +115,8 @@ def check_work(topology: Topology) -> None:
                 "put a keyed operator after it"
             )
         else:
-            fold_of(topology, operator.name)
+            folds[operator.name] = fold_of(topology, operator.name)
+    check_totals(topology, folds)
 
 
 def fold_of(topology: Topology, name: str) -> Fold:
