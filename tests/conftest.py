@@ -1,17 +1,40 @@
-"""Hypothesis profiles: ``dev`` on a desk, ``ci`` where a run must be repeatable; and one seed."""
+"""Hypothesis profiles: ``fixed`` repeats itself on every machine, ``random`` searches; one seed.
 
-import os
+Nothing here asks the environment. Other examples than the fixed ones are asked for by name, with
+``--hypothesis-profile=random``, or looked for by the thousand with ``python tests/search``.
+"""
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from optimizers.runtime import mark
 
 SEED = 7
 
-settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", parent=settings.get_profile("dev"), derandomize=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+# All that Hypothesis would set otherwise where it believes to be in a CI.
+settings.register_profile(
+    "fixed",
+    parent=settings.get_profile("default"),
+    max_examples=100,
+    stateful_step_count=50,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("random", parent=settings.get_profile("fixed"), derandomize=False)
+settings.load_profile("fixed")
+
+
+def pytest_configure(config):
+    if config.getoption("hypothesis_profile", None) not in {None, "fixed"}:
+        return
+    # Some numbers and texts are drawn from those in our modules. Which of them are loaded depends
+    # on what other tests are run, and whether they are ours on the name of the folder.
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = providers.Constants  # noqa: SLF001
 
 
 @pytest.fixture(scope="session", autouse=True)

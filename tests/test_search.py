@@ -1,0 +1,263 @@
+"""Examples: always the same when all tests are run, always others when they are searched for."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+SEARCH = TESTS / "search"
+
+PROPERTIES = """
+import os
+import time
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+NUMBERS = st.integers(0, 10**9)
+
+
+@settings(max_examples=3)
+@given(NUMBERS)
+def test_holds(number):
+    assert number >= 0
+
+
+@pytest.fixture(params=["one", "other"], scope="module")
+def kind(request):
+    return request.param
+
+
+@pytest.mark.parametrize("name", ["a::b"])
+@given(number=NUMBERS)
+@settings(max_examples=3)
+def test_has_parameters(kind, name, number):
+    assert kind in {"one", "other"}
+
+
+@given(st.booleans())
+def test_has_few_inputs(yes):
+    assert yes in {True, False}
+
+
+@given(NUMBERS)
+def test_fails(number):
+    assert number < 10**8
+
+
+@given(NUMBERS)
+def test_ends_the_process(number):
+    if number >= 10**8:
+        os.abort()
+
+
+@given(NUMBERS)
+def test_takes_long(number):
+    time.sleep(0.1)
+
+
+class Machine(RuleBasedStateMachine):
+    @rule(number=NUMBERS)
+    def step(self, number):
+        pass
+
+
+Machine.TestCase.settings = settings(max_examples=3, stateful_step_count=3)
+TestMachine = Machine.TestCase
+
+
+def test_is_no_property():
+    raise AssertionError
+"""
+
+
+def searched(folder, *options):
+    command = [sys.executable, str(SEARCH), "--folder", str(folder / "found"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    progress = json.loads((folder / "found" / "progress.json").read_text("utf-8"))
+    entries = {Path(name).name: entry for name, entry in progress["properties"].items()}
+    return done, entries
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search")
+    (folder / "test_some.py").write_text(PROPERTIES, "utf-8")
+    path = str(folder / "test_some.py")
+    options = ("--examples", "120", "--round", "60", "--seconds", "1.3")
+    return folder, *searched(folder, path, *options, "--seed", "7", "--processes", "2")
+
+
+def test_a_search_tries_as_many_as_wanted_whatever_a_property_is_given_when_all_tests_are_run(
+    first,
+):
+    _, done, entries = first
+
+    assert done.returncode == 1
+    assert {
+        "test_holds": ("done", 120),
+        "test_has_parameters[one-a::b]": ("done", 120),
+        "test_has_parameters[other-a::b]": ("done", 120),
+        "TestMachine::runTest": ("done", 120),
+        "test_has_few_inputs": ("exhausted", 2),
+    } == {
+        name.partition("::")[2]: (entry["state"], entry["examples"])
+        for name, entry in entries.items()
+        if entry["state"] in {"done", "exhausted"}
+    }
+
+
+def test_a_search_says_which_properties_had_fewer_examples_than_wanted(first):
+    _, done, entries = first
+    short = entries["test_some.py::test_takes_long"]
+
+    assert short["state"] == "short"
+    assert short["examples"] < 120
+    assert re.search(
+        rf"short: {short['examples']} examples in \d+ s: .*test_takes_long", done.stdout
+    )
+    assert "of 8 properties 5 have had enough of them, 1 fewer, 2 are broken" in done.stdout
+
+
+def test_what_is_found_is_kept_and_the_search_goes_on(first):
+    _, done, entries = first
+    found = {
+        name.partition("::")[2]: (entry["state"], Path(entry["report"]).read_text("utf-8"))
+        for name, entry in entries.items()
+        if entry["report"]
+    }
+
+    assert {"test_fails", "test_ends_the_process"} == set(found)
+    assert found["test_fails"][0] == "failed"
+    assert re.search(r"number=100_?000_?000,", found["test_fails"][1])
+    assert "@reproduce_failure(" in found["test_fails"][1]
+    assert "tests/search --seed 7 '" in found["test_fails"][1]
+    assert found["test_ends_the_process"][0] == "aborted"
+    assert "the process died of SIGABRT" in found["test_ends_the_process"][1]
+    last = re.search(r"number=([\d_]+),\n\)\nFatal Python", found["test_ends_the_process"][1])
+    assert int(last[1]) >= 10**8
+    for name in found:
+        assert f"::{name}\n" in done.stdout
+
+
+CODE = """
+import time
+from hypothesis import given, strategies as st
+
+@given(st.integers())
+def test_holds(number):
+    assert number == number
+
+@given(st.integers())
+def test_of_late(number):
+    assert number != number
+"""
+
+
+def test_a_search_goes_on_where_it_ended_and_tries_again_what_has_changed(tmp_path):
+    for name in ("test_one.py", "test_other.py"):
+        (tmp_path / name).write_text(CODE, "utf-8")
+    path, progress = str(tmp_path), tmp_path / "found" / "progress.json"
+    options = ("--round", "10", "--processes", "2", "--examples")
+    searched(tmp_path, path, *options, "10")
+    before = json.loads(progress.read_text("utf-8"))
+    (tmp_path / "test_other.py").write_text(CODE.replace("!=", "=="), "utf-8")
+    tried, entries = searched(tmp_path, path, *options, "20", "--resume")
+
+    assert tried.returncode == 1
+    assert before["seed"] == json.loads(progress.read_text("utf-8"))["seed"]
+    assert {
+        "test_one.py::test_holds": ("done", 20, 2),
+        "test_one.py::test_of_late": ("failed", 0, 1),
+        "test_other.py::test_holds": ("done", 20, 2),
+        "test_other.py::test_of_late": ("done", 20, 2),
+    } == {name: (e["state"], e["examples"], e["rounds"]) for name, e in entries.items()}
+    assert tried.stdout.count("test_of_late") == 1
+
+
+HANGS = """
+import time
+from hypothesis import given, strategies as st
+
+@given(st.integers())
+def test_hangs(number):
+    if number > 100:
+        time.sleep(10**6)
+"""
+
+
+def test_a_property_that_gives_no_sign_is_ended(tmp_path):
+    (tmp_path / "test_it.py").write_text(HANGS, "utf-8")
+
+    done, entries = searched(tmp_path, str(tmp_path), "--patience", "8")
+
+    assert done.returncode == 1
+    assert entries["test_it.py::test_hangs"]["state"] == "hung"
+    assert "no sign for 8 s" in done.stdout
+
+
+DRAWN = """
+from pathlib import Path
+from hypothesis import given, settings, strategies as st
+
+@settings(max_examples=40)
+@given(st.lists(st.integers() | st.text() | st.floats()), st.sets(st.text()))
+def test_draws(values, texts):
+    with Path("drawn").open("a", encoding="utf-8") as file:
+        print(ascii(values), ascii(sorted(texts)), file=file)
+"""
+
+
+def drawn(folder, *options, **environment):
+    """What a test draws when it is run here."""
+    folder.mkdir(parents=True)
+    shutil.copy(TESTS / "conftest.py", folder)
+    (folder / "test_it.py").write_text(DRAWN, "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-q", *options]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return (folder / "drawn").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    return drawn(tmp_path_factory.mktemp("usual") / "here")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"CI": "true", "GITHUB_ACTIONS": "true", "PYTHONHASHSEED": "1", "TZ": "Asia/Kolkata"},
+        {"HYPOTHESIS_PROFILE": "random", "PYTHONHASHSEED": "2", "LC_ALL": "C", "COLUMNS": "20"},
+    ],
+    ids=str,
+)
+def test_examples_do_not_depend_on_the_environment(tmp_path, usual, environment):
+    assert usual == drawn(tmp_path / "tests", **environment)
+
+
+def test_examples_do_not_depend_on_what_else_is_loaded(tmp_path, usual):
+    # A module of the project itself, which is not below a folder of tests.
+    folder = tmp_path / "here"
+    (tmp_path / "ours.py").write_text("WORDS = ['special', 'words'], 123456789, 0.123\n")
+
+    assert usual == drawn(folder, "-p", "ours", PYTHONPATH=str(tmp_path))
+
+
+def test_other_examples_have_to_be_asked_for(tmp_path, usual):
+    assert usual != drawn(tmp_path / "here", "--hypothesis-profile=random")
