@@ -240,7 +240,8 @@ class KeyedInstance:
         self.report.state = (file,) if whole else (*files, file)
         self.report.state_rows = len(state)
         self.report.columns = columns_of(state)
-        resident.keep(self.work.location, self.instance, self.report.state, state)
+        most = self.work.settings.resident_each
+        resident.keep(self.work.location, self.instance, self.report.state, state, most=most)
 
 
 def _gone_in(step: Step, fold: Fold, keys: int) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Work
+from optimizers.spark.cores import tasks_at_once
 from optimizers.spark.failures import told_as_ours
 from optimizers.spark.leaving import Leaving, left_in
 from optimizers.spark.pinning import Pins, executor_hosts
@@ -76,7 +78,7 @@ class Run:
             drift=engine.drift,
             meanwhile=engine.meanwhile,
             remember=engine.remember,
-            settings=engine.settings,
+            settings=replace(engine.settings, sharing=tasks_at_once(session)),
         )
         self._sharing = Sharing(session.sparkContext)
         ship(session.sparkContext)

@@ -18,6 +18,7 @@ from grouping.routing_table import RoutingTable
 from optimizers import (
     CheckpointError,
     FoldError,
+    InvalidValueError,
     Operator,
     Plan,
     StateError,
@@ -31,6 +32,7 @@ from optimizers.runtime.parcels import Parcel, as_batches, packed
 from optimizers.runtime.state_file import Kind, read_states
 from optimizers.runtime.state_keys import check_rows
 from optimizers.runtime.task import run_task
+from optimizers.runtime.work import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -184,17 +186,33 @@ class TestStateInMemory:
         files = driver.checkpoint.last_commit().state["a"][0]
         location = driver.checkpoint.location
         table = state(driver, 0)
-        monkeypatch.setattr(resident, "_RESIDENT_BYTES", table.nbytes * 5 // 2)
+        most = table.nbytes * 5 // 2
         reads = []
         monkeypatch.setattr(resident, "read_states", lambda *_: reads.append(1))
         resident.forget()
         for number in (0, 1, 0, 2):
-            resident.keep(location, Instance("a", number), files, table)
+            resident.keep(location, Instance("a", number), files, table, most=most)
+        resident.keep(location, Instance("a", 9), files, pa.concat_tables([table] * 3), most=most)
+        assert table.nbytes * 2 == resident.kept()
 
         for number, known in ((0, True), (1, False), (2, True)):
             before = len(reads)
             resident.state_in(location, Instance("a", number), files)
             assert known == (len(reads) == before)
+
+    @pytest.mark.parametrize(("most", "sharing"), [(0, 1), (20_000, 1), (80_000, 4)])
+    def test_of_all_instances_is_no_more_than_the_setting_says(self, tmp_path, most, sharing):
+        driver = Driver(tmp_path, job(7), resident=most, sharing=sharing)
+        for batch in range(6):
+            driver.batch(keys(*range(batch * 300, batch * 300 + 300)))
+            assert resident.kept() <= most // sharing
+        assert (resident.kept() > 0) == (most > 0)
+        assert dict.fromkeys(range(1800), 1) == driver.results("a")
+
+    @pytest.mark.parametrize("wrong", [{"resident": -1}, {"resident": 1.5}, {"sharing": 0}])
+    def test_is_of_a_size_that_means_something(self, wrong):
+        with pytest.raises(InvalidValueError, match=next(iter(wrong))):
+            Settings(**wrong)
 
     @settings(max_examples=25)
     @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=8), st.data())
