@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from grouping.hashing import key_places
@@ -28,6 +29,10 @@ __all__ = [
 ]
 
 Numbers = NDArray[np.int64]
+
+_WORTH_HASHING = 1 << 15  # rows
+_SAMPLE = 1 << 13
+_MOSTLY = 0.96  # of a sample: so many different ones that most keys come once or twice
 
 
 class KeyNumbers(NamedTuple):
@@ -97,18 +102,22 @@ def key_numbers(table: pa.Table, columns: str | Sequence[str], seed: int = 0) ->
     ([0, 1, 0], [0, 1], 2)
     """
     names = key_names(columns)
-    found = [_words(table, name) for name in names]
+    found = [_words(table, name, seed) for name in names]
     numbered = found[0].numbered
     for words in found[1:]:
         numbered = _combined(numbered, words.numbered)
-    firsts = _firsts(numbered)
-    codes = found[0].codes_at(firsts, names[0], seed)
-    for name, words in zip(names[1:], found[1:], strict=True):
-        codes = pair_codes(codes, words.codes_at(firsts, name, seed), seed)
+    codes = found[0].hashed(names[0], seed)
+    if len(found) > 1:
+        firsts = _firsts(numbered)
+        codes = codes[found[0].numbered.rows[firsts]]
+        for name, words in zip(names[1:], found[1:], strict=True):
+            own = words.hashed(name, seed)[words.numbered.rows[firsts]]
+            codes = pair_codes(codes, own, seed)
     order = _by_place(key_places(codes, seed))
     numbers = np.empty(len(order), dtype=np.int64)
     numbers[order] = np.arange(len(order))
-    return KeyNumbers(numbers[numbered.rows], firsts[order], codes[order])
+    keys = numbers[numbered.rows]
+    return KeyNumbers(keys, _firsts(Numbered(keys, numbered.size)), codes[order])
 
 
 def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Numbered:
@@ -144,20 +153,27 @@ def column_index(schema: pa.Schema, name: str) -> int:
 
 
 class _Words(NamedTuple):
-    """The different keys of a column, and which of them each row has."""
+    """The different keys of a column, and which of them each row has.
+
+    Attributes:
+        numbered: the number of each row's key.
+        words: the keys by number; None where their codes are known.
+        codes: their codes; None where they are not known.
+    """
 
     numbered: Numbered
-    words: pa.Array
+    words: pa.Array | None
+    codes: Codes | None = None
 
-    def codes_at(self, rows: Numbers, name: str, seed: int) -> Codes:
-        """Return the codes of the keys of some rows; each key is hashed once."""
+    def hashed(self, name: str, seed: int) -> Codes:
+        """Return the codes of the keys by number; each key is hashed once."""
+        if self.codes is not None:
+            return self.codes
         with _named(name):
-            codes = as_keys(self.words, copy=False, seed=seed).codes
-        found: Codes = codes[self.numbered.rows[rows]]
-        return found
+            return as_keys(self.words, copy=False, seed=seed).codes
 
 
-def _words(table: pa.Table, name: str) -> _Words:
+def _words(table: pa.Table, name: str, seed: int) -> _Words:
     """Read a column of keys.
 
     Raises:
@@ -176,7 +192,7 @@ def _words(table: pa.Table, name: str) -> _Words:
             raise
         if normal.null_count:
             KeyBatch.read(column)  # says which is missing
-        return _encoded(normal)
+        return _hashed(normal, seed) or _encoded(normal)
 
 
 def _dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray | None:
@@ -198,7 +214,33 @@ def _used(array: pa.DictionaryArray) -> _Words:
     if numbered.size == distinct.numbered.size:
         return _Words(numbered, distinct.words)
     used = np.unique(distinct.numbered.rows[indices])
-    return _Words(numbered, distinct.words.take(pa.array(used)))
+    return _Words(numbered, distinct.words.take(pa.array(used)))  # type: ignore[union-attr]
+
+
+def _hashed(column: pa.ChunkedArray, seed: int) -> _Words | None:
+    """Number texts by their codes, and make sure by the texts that no two have one.
+
+    Where most keys come once, that is faster than a hash table of texts; None where it is not,
+    and where codes do not tell them apart.
+    """
+    if len(column) < _WORTH_HASHING or not (
+        pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    ):
+        return None
+    sample = column.slice(0, _SAMPLE)
+    if pc.count_distinct(sample).as_py() < _MOSTLY * _SAMPLE:
+        return None
+    texts = one_array(column)
+    encoded = pa.array(as_keys(texts, copy=False, seed=seed).codes).dictionary_encode()
+    rows = encoded.indices.to_numpy().astype(np.int64)
+    numbered = Numbered(rows, len(encoded.dictionary))
+    firsts = _firsts(numbered)[rows]
+    again = np.flatnonzero(firsts != np.arange(len(rows)))
+    if not pc.all(
+        pc.equal(texts.take(pa.array(again)), texts.take(pa.array(firsts[again]))), min_count=0
+    ).as_py():
+        return None
+    return _Words(numbered, None, encoded.dictionary.to_numpy())
 
 
 def _compact(rows: Numbers, count: int) -> Numbered:
