@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from grouping.key_counts import KeyCounts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
+from grouping.slots import ABSENT, KeySlots
 from sketches.keys import KeyColumn, as_keys
 
 Hops: TypeAlias = Mapping[tuple[str, str], KeyPairs]
@@ -136,8 +137,8 @@ def _loads(graph: KeyGraph, name: str, keys: KeyColumn) -> Numbers:
     if name in graph.names:
         operator = graph.names.index(name)
         column, span = graph.columns[operator], graph.span(operator)
-        places = np.searchsorted(column.codes, keys.codes).clip(0, len(column) - 1)
-        known = column.codes[places] == keys.codes
+        places = KeySlots(column).find(keys)
+        known = places != ABSENT
         loads[known] = graph.loads[span][places[known]]
     return loads
 

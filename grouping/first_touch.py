@@ -16,6 +16,7 @@ from grouping.refinement import within_room
 from grouping.routing_table import RoutingTable
 from sketches import checks
 from sketches.errors import InvalidValueError
+from sketches.identity import distinct
 from sketches.keys import KeyColumn, as_keys
 from sketches.values import numeric
 
@@ -98,7 +99,7 @@ def _place(  # noqa: PLR0913, PLR0917
         return table
     room = room - np.bincount(owners[known], counts[known], len(room))
     rows = np.flatnonzero(~known)
-    _, first, number = np.unique(keys.codes[rows], return_index=True, return_inverse=True)
+    number, first = distinct(keys.take(rows))
     cells = number * len(room) + partners[rows]
     ballots: Any = np.bincount(cells, votes[rows], len(first) * len(room))
     ballots = ballots.reshape(-1, len(room))

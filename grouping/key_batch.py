@@ -5,6 +5,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketches.identity import distinct, first_rows
 from sketches.keys import Codes, Indices, KeyColumn, as_keys
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -60,6 +61,14 @@ class KeyBatch:
     def codes(self) -> Codes:
         """The code of each row's key."""
         return self.spread(self.column.codes)
+
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for each row the number of its key, and for each key the row it first came at."""
+        numbers, firsts = distinct(self.column)
+        if self.places is None:
+            return numbers, firsts
+        used, rows = np.unique(numbers[self.places], return_inverse=True)
+        return rows, first_rows(rows, len(used))
 
     def spread(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Return for each row what was worked out for its key."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from grouping.key_pairs import as_array
 from sketches.checks import weights
 from sketches.errors import InvalidKeyError, InvalidValueError
+from sketches.identity import distinct
 from sketches.keys import Pairs, as_keys
 from sketches.space_saving import SpaceSaving
 from sketches.values import ArrayValue, numeric, protected
@@ -31,8 +32,8 @@ class KeyCounts(ArrayValue):
 
     def __post_init__(self) -> None:
         keys = as_array(self.keys)
-        codes, first = np.unique(as_keys(keys).codes, return_index=True)
-        if len(codes) < len(keys):
+        _, first = distinct(as_keys(keys))
+        if len(first) < len(keys):
             twice = np.setdiff1d(np.arange(len(keys)), first)[0]
             key = keys[twice : twice + 1].tolist()[0]
             raise InvalidValueError(f"key {key!r} is counted twice; add its counts up")

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from grouping.key_counts import KeyCounts
 from grouping.key_pairs import KeyPairs
 from grouping.metis import Graph
+from grouping.slots import ABSENT, KeySlots
 from sketches.errors import InvalidKeyError, InvalidValueError
+from sketches.identity import distinct
 from sketches.keys import KeyColumn, as_keys
 
 Integers = NDArray[np.int64]
@@ -28,9 +30,9 @@ _LARGEST = 1 << 40
 class KeyGraph:
     """Keys as vertices and key pairs as edges, of any number of operators.
 
-    Vertices of one operator stand together, in the order of their keys' codes. Edges run between
-    different operators only, so keys of one operator can be moved all at once without one's move
-    changing what another's is worth.
+    Vertices of one operator stand together, in the order of their keys' codes (of one code, of the
+    keys). Edges run between different operators only, so keys of one operator can be moved all at
+    once without one's move changing what another's is worth.
 
     Attributes:
         names: the operators, in the order of the job.
@@ -173,10 +175,8 @@ def _distinct(
                     "keys in another; convert them to one kind"
                 )
         joined = filled[0].joined(*filled[1:]) if filled else used[0]
-        codes, number = np.unique(joined.codes, return_inverse=True)
-        somewhere = np.empty(len(codes), dtype=np.intp)  # asking np.unique for it costs far more
-        somewhere[number] = np.arange(len(number))
-        columns.append(joined.take(somewhere))
+        number, firsts = distinct(joined)
+        columns.append(joined.take(firsts))
         start = 0
         for use, column in zip(uses, used, strict=True):
             places[use] = number[start : start + len(column)]
@@ -230,10 +230,8 @@ def _corrected(name: str, loads: Numbers, column: KeyColumn, counts: KeyCounts) 
             f"operator {name!r} has {column.kind} keys in its pairs and {counted.kind} keys in its "
             "counts; convert them to one kind"
         )
-    order = np.argsort(counted.codes)
-    places = np.searchsorted(counted.codes[order], column.codes).clip(0, len(order) - 1)
-    rows = order[places]
-    known = (counted.codes[rows] == column.codes) & (counts.counts[rows] > 0)
+    rows = KeySlots(counted).find(column)
+    known = (rows != ABSENT) & (counts.counts[rows] > 0)
     reported = counts.counts[rows[known]]
     corrected = loads.copy()
     if len(reported):

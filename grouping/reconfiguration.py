@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sketches.checks import weights, whole
 from sketches.errors import InvalidKeyError, InvalidValueError
+from sketches.identity import distinct
 from sketches.key_columns import KeyColumn
 from sketches.keys import as_keys
 from sketches.values import ArrayValue, listed, protected
@@ -179,7 +180,7 @@ def reconfigure(old: Assigns, new: Assigns, keys: Any, *, sizes: Any = None) -> 
     if sizes is not None:
         sizes = weights("sizes", sizes, len(column))
     # Sorted by code, the answer is the same whatever order the keys come in.
-    by_code = np.argsort(column.codes)
+    by_code = np.argsort(column.codes, kind="stable")
     _refuse_twice(column, by_code)
     senders = _owners("old", old, column, before)
     recipients = _owners("new", new, column, after)
@@ -251,9 +252,12 @@ def _owners(which: str, owners: Assigns, column: KeyColumn, instances: int) -> N
 
 def _refuse_twice(column: KeyColumn, by_code: Places) -> None:
     codes = column.codes[by_code]
-    twice = np.flatnonzero(codes[1:] == codes[:-1])
-    if len(twice):
-        key = column.take(by_code[twice[:1]]).objects()[0]
+    if not (codes[1:] == codes[:-1]).any():
+        return
+    _, firsts = distinct(column)
+    if len(firsts) < len(column):
+        twice = np.setdiff1d(by_code, firsts)
+        key = column.take(twice[:1]).objects()[0]
         raise InvalidKeyError(
             f"key {key!r} is listed twice; a key has one owner and one state, list it once"
         )

@@ -2,7 +2,10 @@
 
 import base64
 import binascii
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -13,9 +16,10 @@ from grouping.grouping import Grouping
 from grouping.hashing import LARGEST_PARTS, Parts, code_parts
 from grouping.key_batch import KeyBatch
 from grouping.routers import OwnerRouter, Router
-from grouping.slots import ABSENT, CodeSlots
+from grouping.slots import ABSENT, KeySlots
 from sketches.checks import whole
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
+from sketches.identity import distinct
 from sketches.key_columns import KeyColumn, PackedPairs
 from sketches.keys import Codes, as_keys
 from sketches.values import numeric, protected
@@ -67,9 +71,7 @@ class RoutingTable(Grouping):
         if isinstance(column, PackedPairs):
             column = column.unpacked()
         owners = _owners(parts, column, count)
-        # Stable, and made of few sorted runs where a table grows: close to a mere merge.
-        order = np.argsort(column.codes, kind="stable")
-        order = order[_first_of_each(column, owners, order)]
+        order = _in_order(column, owners)
         object.__setattr__(self, "_column", column.take(order))
         object.__setattr__(self, "parts", protected(owners[order]))
         object.__setattr__(self, "_instances", count)
@@ -124,8 +126,8 @@ class RoutingTable(Grouping):
         Raises:
             InvalidKeyError: these are not of the table's kind.
         """
-        self._check_kind(keys)
-        return self._slots(keys.seed).find(keys.codes)
+        self.check_kind(keys)
+        return self._slots(keys.seed).find(keys)
 
     @property
     def codes(self) -> Codes:
@@ -136,9 +138,10 @@ class RoutingTable(Grouping):
         """Return the codes of the keys by another seed, in the same order."""
         return self._seeded(seed).codes
 
-    def find_codes(self, codes: Codes, seed: int = 0) -> Parts:
-        """Return the instance of each key, told by its code; `ABSENT` where it is not known."""
-        return self._slots(seed).find(codes)
+    @property
+    def column(self) -> KeyColumn:
+        """The keys that have an owner by name, in the order of `keys`."""
+        return self._column
 
     def with_keys(self, keys: Any, parts: Any) -> "RoutingTable":
         """Return a table that knows more keys.
@@ -148,7 +151,7 @@ class RoutingTable(Grouping):
             InvalidValueError: a key has another owner already; a part is no instance.
         """
         column = as_keys(keys, seed=0)
-        self._check_kind(column)
+        self.check_kind(column)
         more = RoutingTable(column, parts, self.instances, adopts=self.adopts)
         if not len(self) or not len(more):
             return self if len(self) else more
@@ -185,7 +188,10 @@ class RoutingTable(Grouping):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self._content() == other._content()
+        if self._content() != other._content():
+            return False
+        places = np.arange(len(self))
+        return bool(self._column.same(places, other._column, places).all())
 
     def __hash__(self) -> int:
         # A hash of bytes is not the same in every process; nothing is routed or ordered by it.
@@ -200,28 +206,30 @@ class RoutingTable(Grouping):
         adopts = ", adopts=True" if self.adopts else ""
         return f"RoutingTable({len(self)}{kind} keys, instances={self.instances}{adopts})"
 
-    def _slots(self, seed: int) -> CodeSlots:
+    def _slots(self, seed: int) -> KeySlots:
         """Return what finds keys by their codes of a seed."""
         slots = self._by_seed.get(seed)
         if slots is None:
-            slots = self._by_seed[seed] = CodeSlots(self._seeded(seed).codes, self.parts)
+            slots = self._by_seed[seed] = KeySlots(self._seeded(seed), self.parts)
         return slots
 
     def _seeded(self, seed: int) -> KeyColumn:
         return self._column.seeded(seed)
 
     @cached_property
-    def _by_seed(self) -> dict[int, CodeSlots]:
+    def _by_seed(self) -> dict[int, KeySlots]:
         return {}
 
     def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
         return OwnerRouter(instances, self.assign)
 
     def _content(self) -> tuple[object, ...]:
+        # Codes for keys: two tables of other keys with these codes are still not equal.
         owners = self._column.codes.tobytes(), self.parts.tobytes()
         return self.instances, self.adopts, self.key_kind, *owners
 
-    def _check_kind(self, column: KeyColumn) -> None:
+    def check_kind(self, column: KeyColumn) -> None:
+        """Refuse keys of another kind than the table has."""
         if len(column) and self.key_kind not in (None, column.kind):
             raise InvalidKeyError(
                 f"keys of kind {column.kind} are unknown to a table of {self.key_kind} keys; "
@@ -249,19 +257,22 @@ def _owners(parts: Any, column: KeyColumn, instances: int) -> Parts:
     return array.astype(np.int32)
 
 
-def _first_of_each(column: KeyColumn, owners: Parts, order: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Tell which places of the order hold a key for the first time, or which has two owners."""
-    codes, sorted_owners = column.codes[order], owners[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = codes[1:] != codes[:-1]
-    wrong = np.flatnonzero(~first[1:] & (sorted_owners[1:] != sorted_owners[:-1]))
+def _in_order(column: KeyColumn, owners: Parts) -> NDArray[np.int64]:
+    """Return where each key first is, by rising codes and then keys; a key must have one owner."""
+    # Stable, and made of few sorted runs where a table grows: close to a mere merge.
+    order = np.argsort(column.codes, kind="stable")
+    codes = column.codes[order]
+    if not (codes[1:] == codes[:-1]).any():
+        return order
+    numbers, firsts = distinct(column)
+    wrong = np.flatnonzero(owners != owners[firsts][numbers])
     if len(wrong):
-        one, other = sorted_owners[wrong[0] : wrong[0] + 2].tolist()
+        one, other = owners[firsts[numbers[wrong[0]]]], owners[wrong[0]]
         raise InvalidValueError(
-            f"key {_key_at(column, order[wrong[0]])!r} is given to both {one} and {other}; "
+            f"key {_key_at(column, wrong[0])!r} is given to both {one} and {other}; "
             "a key has one owner"
         )
-    return first
+    return firsts
 
 
 def _key_at(column: KeyColumn, place: np.intp) -> Any:
@@ -269,10 +280,16 @@ def _key_at(column: KeyColumn, place: np.intp) -> Any:
 
 
 def _written(key: Any) -> Any:
-    """Return a key as JSON types: bytes in base64, pairs as lists."""
+    """Return a key as JSON types: bytes in base64, pairs as lists, times as ISO 8601 has them."""
     match key:
         case bytes():
             return {"base64": base64.b64encode(key).decode("ascii")}
+        case datetime():
+            return {"timestamp": key.isoformat()}
+        case date():
+            return {"date": key.isoformat()}
+        case Decimal():
+            return {"decimal": str(key)}
         case (left, right):
             return [_written(left), _written(right)]
         case _:
@@ -287,7 +304,20 @@ def _read(key: Any) -> Any:
                 return base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError) as error:
                 raise CorruptDataError(f"key {key!r} is not in base64: {error}") from error
+        case {"timestamp": str(text), **rest} if not rest:
+            return _parsed(datetime.fromisoformat, text, key)
+        case {"date": str(text), **rest} if not rest:
+            return _parsed(date.fromisoformat, text, key)
+        case {"decimal": str(text), **rest} if not rest:
+            return _parsed(Decimal, text, key)
         case [left, right]:
             return _read(left), _read(right)
         case _:
             return key
+
+
+def _parsed(parse: Callable[[str], Any], text: str, key: object) -> Any:
+    try:
+        return parse(text)
+    except (ValueError, InvalidOperation):
+        raise CorruptDataError(f"key {key!r} cannot be read; write it as Penstock does") from None

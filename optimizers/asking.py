@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from optimizers.cluster import Cluster
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
-from optimizers.front_door import place_of
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
@@ -79,10 +78,7 @@ def decision_of(  # noqa: PLR0913
     except (PlanError, UnknownNameError, StrategyError):
         raise
     except Exception as error:
-        place = place_of(error)
-        where = f", at {place}" if place else ""
-        told = f"{who} raised {type(error).__name__}: {_message(error)}{where}"
-        raise StrategyError(told) from error
+        raise StrategyError(f"{who} raised {type(error).__name__}: {_message(error)}") from error
     if not isinstance(decision, Plan):
         raise PlanError(
             f"{who} decided {_shortened(repr(decision))}, which is not a Plan; "

@@ -21,6 +21,7 @@ from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
+from sketches.identity import distinct
 from sketches.keys import as_keys
 
 Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
@@ -138,7 +139,7 @@ class Standing:
         concentration = 0.0
         for pairs in hops.values():
             for keys in (pairs.left, pairs.right):
-                _, number = np.unique(as_keys(keys).codes, return_inverse=True)
+                number, _ = distinct(as_keys(keys))
                 loads: Any = np.bincount(number, pairs.counts)
                 concentration += float(np.square(loads / total).sum())
         return math.sqrt(self.chance * (1 - self.chance) * concentration)

@@ -47,6 +47,7 @@ from optimizers.statistics import (
 )
 from optimizers.topology import Topology
 from sketches.cost_sketch import CostSketch
+from sketches.identity import distinct
 from sketches.keys import as_keys
 
 T = TypeVar("T")
@@ -314,9 +315,10 @@ def _example_keys(pairs: Mapping[EdgeName, KeyPairs]) -> dict[str, KeyCounts]:
     found: dict[str, KeyCounts] = {}
     for hop, counted in pairs.items():
         for name, column in zip(hop, (counted.left, counted.right), strict=True):
-            keys, first = np.unique(as_keys(column).codes, return_index=True)
+            _, first = distinct(as_keys(column))
             found.setdefault(
-                name, KeyCounts(column[first], 50.0 * np.arange(1, len(keys) + 1, dtype=np.float64))
+                name,
+                KeyCounts(column[first], 50.0 * np.arange(1, len(first) + 1, dtype=np.float64)),
             )
     return found
 

@@ -13,13 +13,27 @@ from numpy.typing import NDArray
 
 from sketches.mixing import BLOCK, Codes, constants, mix, scatter, scattered, steps
 
-__all__ = ["Codes", "fingerprints", "mix", "pair_codes"]
+__all__ = [
+    "LONGEST_VECTORISED",
+    "Codes",
+    "fingerprints",
+    "fingerprints_of",
+    "mix",
+    "padded",
+    "pair_codes",
+    "same_strings",
+    "unaligned_words",
+]
 
-# Text and bytes start from different numbers, so that "a" is not b"a".
-_STARTS = {"str": 0x5D589B6A2F3C7E11, "bytes": 0xA3B195354A39B70D}
+# Each kind starts from a number of its own, so that "a" is not b"a".
+_STARTS = {
+    "str": 0x5D589B6A2F3C7E11,
+    "bytes": 0xA3B195354A39B70D,
+    "decimal": 0xE8C14F7B93A0562D,
+}
 
 # Longer texts are rare as keys; word by word over whole arrays would pay for the longest of them.
-_LONGEST_VECTORISED = 256
+LONGEST_VECTORISED = 256
 _WORD = 8
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
 
@@ -43,17 +57,28 @@ def fingerprints(
     all 64 bits: so what two texts differ in has reached every bit before the next word comes.
     Up to eight bytes and one length, different texts always have different fingerprints.
     """
+    return fingerprints_of(kind, padded(data), starts, lengths, seed)
+
+
+def fingerprints_of(
+    kind: str,
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    seed: int,
+) -> Codes:
+    """Return the same as `fingerprints`, of data that is `padded` already."""
     codes = np.empty(len(lengths), dtype=np.uint64)
-    words = _unaligned_words(data)
+    words = unaligned_words(data)
     scratch = np.empty(min(len(codes), BLOCK), dtype=np.uint64)
     table = _starts(kind, seed)
     for begin in range(0, len(codes), BLOCK):
         block = slice(begin, begin + BLOCK)
         sizes = lengths[block]
-        some = table[np.minimum(sizes, _LONGEST_VECTORISED + 1)]
+        some = table[np.minimum(sizes, LONGEST_VECTORISED + 1)]
         _take_in(some, words, starts[block], sizes, scratch, seed)
         codes[block] = some
-    long = np.flatnonzero(lengths > _LONGEST_VECTORISED)
+    long = np.flatnonzero(lengths > LONGEST_VECTORISED)
     if len(long):
         codes[long] = mix(_digests(kind, data, starts[long], lengths[long], seed), seed)
     return codes
@@ -69,7 +94,7 @@ def _take_in(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Take the words of some texts into their codes; of those that are too long, take some."""
     shortest = int(lengths.min())
-    for offset in range(0, min(int(lengths.max()), _LONGEST_VECTORISED), _WORD):
+    for offset in range(0, min(int(lengths.max()), LONGEST_VECTORISED), _WORD):
         if offset + _WORD <= shortest:
             codes ^= words[starts + offset]
             scatter(codes, scratch[: len(codes)], seed)
@@ -105,13 +130,47 @@ def _starts(kind: str, seed: int) -> Codes:
     """Return the number that the fingerprint of a text of each length begins with."""
     numbers = steps(constants(seed).base ^ _STARTS[kind])
     return np.array(
-        [scattered(number) for number in islice(numbers, _LONGEST_VECTORISED + 2)],
+        [scattered(number) for number in islice(numbers, LONGEST_VECTORISED + 2)],
         dtype=np.uint64,
     )
 
 
-def _unaligned_words(data: NDArray[np.uint8]) -> Codes:
-    """Return a view: element ``i`` is the eight bytes from ``data[i]`` on, zeros after the end."""
-    padded = np.zeros(len(data) + _WORD, dtype=np.uint8)
-    padded[: len(data)] = data
-    return np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
+def same_strings(
+    words: tuple[Codes, Codes],
+    starts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    lengths: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Return for each two strings of one length whether they are equal.
+
+    Args:
+        words: the `unaligned_words` of both.
+        starts: where each string begins, of the first and of the second.
+        lengths: the length of each two; no more than `LONGEST_VECTORISED`.
+    """
+    equal = np.ones(len(lengths), dtype=np.bool_)
+    for begin in range(0, len(lengths), BLOCK):
+        block = slice(begin, begin + BLOCK)
+        first, second, sizes = starts[0][block], starts[1][block], lengths[block]
+        some = equal[block]
+        shortest = int(sizes.min())
+        for offset in range(0, int(sizes.max()), _WORD):
+            if offset + _WORD <= shortest:
+                some &= words[0][first + offset] == words[1][second + offset]
+                continue
+            active = np.flatnonzero(sizes > offset)
+            differ = words[0][first[active] + offset] ^ words[1][second[active] + offset]
+            differ &= _MASKS[np.minimum(sizes[active] - offset, _WORD)]
+            some[active] &= differ == 0
+    return equal
+
+
+def padded(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return a copy with as many zeros at the end as `unaligned_words` wants."""
+    longer = np.zeros(len(data) + _WORD, dtype=np.uint8)
+    longer[: len(data)] = data
+    return longer
+
+
+def unaligned_words(data: NDArray[np.uint8]) -> Codes:
+    """Return a view of `padded` data: element ``i`` is the eight bytes from ``data[i]`` on."""
+    return np.ndarray((len(data) - _WORD + 1,), dtype="<u8", buffer=data, strides=(1,))

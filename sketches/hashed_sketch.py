@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sketches import checks, wire
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, MergeError
 from sketches.hashing import checked_shape
+from sketches.key_columns import PLAIN_KINDS
 from sketches.keys import KeyColumn, as_keys
 
 _VERSION = 2
-_PLAIN_KINDS = ("int", "str", "bytes")
-_KINDS = (*_PLAIN_KINDS, *(f"({left}, {right})" for left in _PLAIN_KINDS for right in _PLAIN_KINDS))
+_KINDS = (*PLAIN_KINDS, *(f"({left}, {right})" for left in PLAIN_KINDS for right in PLAIN_KINDS))
 
 # A hair below the largest double: a cell adds up the same numbers as the total, but in another
 # order, and so with another rounding; this much room keeps it from overflowing on its own.
@@ -69,7 +69,7 @@ class HashedSketch(ABC):
 
     @property
     def kind(self) -> str | None:
-        """The kind of the keys: "int", "str", "bytes", a pair as "(int, str)"; None before any."""
+        """The kind of the keys: "int", "date"..., a pair as "(int, str)"; None before any."""
         return self._kind
 
     @abstractmethod

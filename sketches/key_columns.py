@@ -11,13 +11,16 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.fingerprints import Codes, fingerprints, pair_codes
+from sketches.fingerprints import Codes, pair_codes
+from sketches.time_keys import BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, in_python
 
 Indices: TypeAlias = NDArray[np.intp]
 
 INTEGER = "int"
 TEXT = "str"
 BYTES = "bytes"
+DECIMAL = "decimal"
+PLAIN_KINDS = (INTEGER, TEXT, BYTES, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, DECIMAL)
 
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -72,12 +75,20 @@ class KeyColumn(ABC):
         """Return the keys at these places."""
 
     @abstractmethod
+    def same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
+        """Return for each two places, here and in the other column, whether the keys are equal.
+
+        By the keys themselves: codes have nothing to do with it. Keys of two kinds are never
+        equal.
+        """
+
+    @abstractmethod
     def joined(self, *others: Self) -> Self:
         """Return these keys and then those of the others, in memory that nobody else holds."""
 
     @abstractmethod
     def objects(self) -> NDArray[np.object_]:
-        """Return the keys as Python objects: ``int``, ``str``, ``bytes`` or a tuple of two."""
+        """Return the keys as Python objects: ``int``, ``str``, ``date``... or a tuple of two."""
 
     @property
     @abstractmethod
@@ -107,137 +118,51 @@ class InvertibleKeys(KeyColumn):
         """Return the keys at these places."""
         return self.of(self.ids[indices])
 
+    def same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
+        """Return for each two places, here and in the other column, whether the keys are equal."""
+        if self.kind != other.kind:
+            return np.zeros(len(places), dtype=np.bool_)
+        equal: NDArray[np.bool_] = self.ids[places] == other.ids[others]
+        return equal
+
     def joined(self, *others: Self) -> Self:
         """Return these keys and then those of the others, in memory that nobody else holds."""
         return self.of(np.concatenate([self.ids, *(other.ids for other in others)]))
 
 
 class IntegerKeys(InvertibleKeys):
-    """Integers that fit 64 bits with a sign."""
+    """Integers that fit 64 bits with a sign, or what is counted by such: days, microseconds."""
 
     __slots__ = ("codes", "kind", "seed")
 
     codes: Codes
 
-    def __init__(self, codes: Codes, seed: int = 0) -> None:
-        self.kind = INTEGER
+    def __init__(self, codes: Codes, seed: int = 0, kind: str = INTEGER) -> None:
+        self.kind = kind
         self.codes = codes
         self.seed = seed
 
     def of(self, ids: Codes) -> Self:
         """Return the integers that have these bits."""
-        return type(self)(ids, self.seed)
+        return type(self)(ids, self.seed, self.kind)
 
     def seeded(self, seed: int) -> Self:
         """Return the same integers; their codes are the integers themselves by every seed."""
-        return self if seed == self.seed else type(self)(self.codes, seed)
+        return self if seed == self.seed else type(self)(self.codes, seed, self.kind)
 
     @property
-    def values(self) -> NDArray[np.int64]:
-        """The integers themselves."""
-        return self.codes.view(np.int64)
+    def values(self) -> NDArray[Any]:
+        """The integers themselves; keys of another kind as objects."""
+        return self.codes.view(np.int64) if self.kind == INTEGER else self.objects()
 
     def objects(self) -> NDArray[np.object_]:
         """Return the keys as Python objects."""
-        return self.values.astype(object)
+        numbers = self.codes.view(np.int64)
+        return numbers.astype(object) if self.kind == INTEGER else in_python(self.kind, numbers)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the integers."""
-        return {"values": self.values}
-
-
-class StringKeys(KeyColumn):
-    """Text or bytes, as places in one buffer of bytes."""
-
-    __slots__ = ("_data", "_starts", "codes", "kind", "lengths", "seed")
-
-    codes: Codes
-
-    def __init__(  # noqa: PLR0913
-        self,
-        kind: str,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        codes: Codes | None = None,
-        *,
-        seed: int = 0,
-    ) -> None:
-        self.kind = kind
-        self._data = data
-        self._starts = starts
-        self.lengths = lengths
-        self.seed = seed
-        self.codes = fingerprints(kind, data, starts, lengths, seed) if codes is None else codes
-
-    def seeded(self, seed: int) -> Self:
-        """Return the same keys with the codes of another seed."""
-        if seed == self.seed:
-            return self
-        return type(self)(self.kind, self._data, self._starts, self.lengths, seed=seed)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the keys, in bytes."""
-        arrays = (self._data, self._starts, self.lengths, self.codes)
-        return sum(array.nbytes for array in arrays)
-
-    def take(self, indices: Indices | slice) -> Self:
-        """Return the keys at these places."""
-        return type(self)(
-            self.kind,
-            self._data,
-            self._starts[indices],
-            self.lengths[indices],
-            self.codes[indices],
-            seed=self.seed,
-        )
-
-    def joined(self, *others: Self) -> Self:
-        """Return these keys and then those of the others, in memory that nobody else holds."""
-        columns = [self, *(other.seeded(self.seed) for other in others)]
-        lengths = np.concatenate([column.lengths for column in columns])
-        return type(self)(
-            self.kind,
-            np.concatenate([column.content() for column in columns]),
-            np.cumsum(lengths) - lengths,
-            lengths,
-            np.concatenate([column.codes for column in columns]),
-            seed=self.seed,
-        )
-
-    def objects(self) -> NDArray[np.object_]:
-        """Return the keys as Python objects."""
-        keys = np.empty(len(self), dtype=object)
-        data = np.ascontiguousarray(self._data).data
-        spans = zip(self._starts.tolist(), self.lengths.tolist(), strict=True)
-        if self.kind == TEXT:
-            keys[:] = [str(data[start : start + length], "utf-8") for start, length in spans]
-        else:
-            keys[:] = [bytes(data[start : start + length]) for start, length in spans]
-        return keys
-
-    @property
-    def values(self) -> NDArray[np.object_]:
-        """The keys as an array of objects."""
-        return self.objects()
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the bytes of all keys, one key after the other, and their lengths."""
-        return {"data": self.content(), "lengths": self.lengths}
-
-    def content(self) -> NDArray[np.uint8]:
-        """Return the bytes of these keys only, one key after the other."""
-        ends = self._starts + self.lengths
-        if np.array_equal(ends[:-1], self._starts[1:]):
-            first = int(self._starts[0]) if len(ends) else 0
-            span = slice(first, first + int(self.lengths.sum()))
-            return self._data[span]
-        shifts = self._starts - (np.cumsum(self.lengths) - self.lengths)
-        places = np.repeat(shifts, self.lengths)
-        places += np.arange(len(places))
-        content: NDArray[np.uint8] = self._data[places]
-        return content
+        return {"values": self.codes.view(np.int64)}
 
 
 class PairKeys(KeyColumn):
@@ -278,6 +203,14 @@ class PairKeys(KeyColumn):
         """Return the keys at these places."""
         codes = None if self._codes is None else self._codes[indices]
         return type(self)(self.left.take(indices), self.right.take(indices), codes)
+
+    def same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
+        """Return for each two places, here and in the other column, whether the pairs are equal."""
+        if self.kind != other.kind:
+            return np.zeros(len(places), dtype=np.bool_)
+        equal: NDArray[np.bool_] = self.left.same(places, other.left, others)
+        equal &= self.right.same(places, other.right, others)
+        return equal
 
     def joined(self, *others: Self) -> Self:
         """Return these keys and then those of the others, in memory that nobody else holds."""
@@ -360,6 +293,8 @@ def packed(column: KeyColumn) -> KeyColumn:
         return column
     left, right = column.left, column.right
     if not (isinstance(left, IntegerKeys) and isinstance(right, IntegerKeys)):
+        return column
+    if not left.kind == right.kind == INTEGER:
         return column
     # A negative number has its upper bits set as well.
     if len(column) and max(left.codes.max(), right.codes.max()) > _LOW_HALF:

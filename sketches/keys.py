@@ -1,12 +1,15 @@
 """Keys as the sketches see them: one 64-bit code for each, the same in every process.
 
-A key is an integer, a text or a byte string, or a pair of those. Whatever container the caller
-has (a numpy array, an Arrow array, a list), `as_keys` turns it into a `KeyColumn`, whose `codes`
-are what gets hashed, sorted and stored:
+A key is an integer, a text, a byte string, a boolean, a date, a timestamp or a decimal, or a pair
+of those. Whatever container the caller has (a numpy array, an Arrow array, a list), `as_keys`
+turns it into a `KeyColumn`, whose `codes` are what gets hashed, sorted and stored:
 
-* an integer is its own code (its two's complement bits), so nothing can collide;
-* text and bytes have a 64-bit fingerprint, computed on whole arrays at a time; equal content
-  gives an equal fingerprint in every container;
+* an integer is its own code (its two's complement bits), so nothing can collide; so is a boolean,
+  a date (in days) and a timestamp (in microseconds, in UTC if it has a zone). They are kinds of
+  their own: a table of integers knows no dates;
+* text, bytes and decimals (equal ones are one key, however many zeros they end in) have a 64-bit
+  fingerprint, computed on whole arrays at a time; equal content gives an equal fingerprint in
+  every container;
 * a pair has a fingerprint of its two codes.
 
 A fingerprint is an address, not an identity: of n keys that are not chosen on purpose, some two
@@ -17,25 +20,37 @@ one for each *seed*: seed 0 is the same everywhere, and others are known only wh
 Arrow arrays are read through their own methods and buffers; this module does not import pyarrow.
 """
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketches.decimal_keys import WIDTH, written, written_words
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.fingerprints import Codes, fingerprints, mix, pair_codes
 from sketches.key_columns import (
     BYTES,
+    DECIMAL,
     TEXT,
     Indices,
     IntegerKeys,
     KeyColumn,
     PairKeys,
     Pairs,
-    StringKeys,
 )
 from sketches.mixing import checked_seed
+from sketches.object_keys import FLOATS, KINDS, from_objects, in_one_buffer, require, too_wide
+from sketches.string_keys import StringKeys
+from sketches.time_keys import (
+    BOOLEAN,
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    from_times,
+)
 
 __all__ = [
     "Codes",
@@ -56,9 +71,11 @@ def as_keys(keys: Any, *, copy: bool = True, seed: int | None = None) -> KeyColu
     """Read keys out of whatever holds them.
 
     Args:
-        keys: integers, texts, byte strings or pairs of those, all of one kind, as a numpy array,
-            an Arrow array or chunked array, or a plain sequence. Pairs are `Pairs`, a sequence of
-            2-tuples (a row each), a tuple of two columns, or an integer array of shape (n, 2).
+        keys: integers, texts, byte strings, booleans, dates, timestamps, decimals, or pairs of
+            those, all of one kind, as a numpy array, an Arrow array or chunked array, or a plain
+            sequence. Timestamps with a zone are of another kind than those without. Pairs are
+            `Pairs`, a sequence of 2-tuples (a row each), a tuple of two columns, or an integer
+            array of shape (n, 2).
         copy: whether the column must own its memory. Without, it may look into the caller's
             array, and is good until the caller writes there.
         seed: of the hash; without, that of a column that was read before, and else 0.
@@ -72,7 +89,7 @@ def as_keys(keys: Any, *, copy: bool = True, seed: int | None = None) -> KeyColu
     chosen = 0 if seed is None else checked_seed(seed)
     if isinstance(keys, Pairs):
         return _pair(keys.left, keys.right, chosen, copy=copy)
-    if isinstance(keys, str | bytes | int | np.generic):
+    if isinstance(keys, str | bytes | int | np.generic | date | Decimal):
         raise InvalidKeyError(f"{keys!r} is one key, not a sequence of keys; write [{keys!r}]")
     if _is_arrow(keys):
         return _from_arrow(keys, chosen)
@@ -114,7 +131,9 @@ def _is_arrow(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pyarrow"
 
 
-def _from_numpy(array: NDArray[Any], seed: int, *, copy: bool) -> KeyColumn:
+def _from_numpy(  # noqa: PLR0911  # one for each type
+    array: NDArray[Any], seed: int, *, copy: bool
+) -> KeyColumn:
     if array.ndim == 2 and array.shape[1] == 2:
         return _pair(array[:, 0], array[:, 1], seed, copy=copy)
     if array.ndim != 1:
@@ -127,8 +146,13 @@ def _from_numpy(array: NDArray[Any], seed: int, *, copy: bool) -> KeyColumn:
         case "u":
             if array.size and array.max() > np.iinfo(np.int64).max:
                 place = int(array.argmax())
-                raise _too_wide(array[place], place)
+                raise too_wide(array[place], place)
             return IntegerKeys(array.astype(np.uint64, copy=copy), seed)
+        case "b":
+            return IntegerKeys(array.astype(np.uint64), seed, BOOLEAN)
+        case "M":
+            numbers, kind = from_times(array)
+            return IntegerKeys(numbers, seed, kind)
         case "S":
             cells = array.copy() if copy else np.ascontiguousarray(array)
             return _from_fixed_width(BYTES, array, cells.view(np.uint8), seed)
@@ -143,7 +167,7 @@ def _from_numpy(array: NDArray[Any], seed: int, *, copy: bool) -> KeyColumn:
         case _:
             raise InvalidKeyError(
                 f"keys of type {array.dtype} cannot be counted; "
-                "convert them to integers, text or bytes"
+                f"{FLOATS if array.dtype.kind == 'f' else KINDS}"
             )
 
 
@@ -159,16 +183,7 @@ def _from_fixed_width(
 
 def _from_objects(keys: Sequence[Any], seed: int) -> KeyColumn:
     """Read a plain sequence; its first key says which kind all of them are."""
-    if not len(keys):
-        return IntegerKeys(np.empty(0, dtype=np.uint64), seed)
-    first = keys[0]
-    if isinstance(first, str):
-        _require(keys, str)
-        return _from_texts(keys, seed)
-    if isinstance(first, bytes):
-        _require(keys, bytes)
-        return _in_one_buffer(BYTES, b"".join(keys), keys, seed)
-    if isinstance(first, tuple):
+    if len(keys) and isinstance(keys[0], tuple):
         for place, key in enumerate(keys):
             if not isinstance(key, tuple) or len(key) != 2:
                 raise InvalidKeyError(
@@ -176,57 +191,10 @@ def _from_objects(keys: Sequence[Any], seed: int) -> KeyColumn:
                     "all must be tuples of two fields"
                 )
         return _pair([key[0] for key in keys], [key[1] for key in keys], seed)
-    if isinstance(first, int | np.integer) and not isinstance(first, bool):
-        _require(keys, int, np.integer)
-        try:
-            return IntegerKeys(np.array(keys, dtype=np.int64).view(np.uint64), seed)
-        except OverflowError:
-            for place, key in enumerate(keys):
-                if not -(1 << 63) <= int(key) < 1 << 63:
-                    raise _too_wide(key, place) from None
-            raise
-    raise InvalidKeyError(
-        f"key {first!r} of type {type(first).__name__} at 0 cannot be counted; "
-        "a key is an int, str or bytes, or a pair of those (give missing keys a name of their own)"
-    )
-
-
-def _require(keys: Sequence[Any], *wanted: type) -> None:
-    """Refuse a key that is not of the wanted type; ``bool`` is an ``int`` only to Python."""
-    if all(issubclass(kind, wanted) and kind is not bool for kind in set(map(type, keys))):
-        return
-    for place, key in enumerate(keys):
-        if not isinstance(key, wanted) or isinstance(key, bool):
-            raise InvalidKeyError(
-                f"key {key!r} of type {type(key).__name__} at {place} is not of the kind of the "
-                f"first, {keys[0]!r}; use one kind of key and give missing keys a name of their own"
-            )
-
-
-def _from_texts(keys: Sequence[str], seed: int) -> StringKeys:
-    joined = "".join(keys)
-    if joined.isascii():  # then each text is as long in bytes, and one call encodes them all
-        return _in_one_buffer(TEXT, joined.encode("ascii"), keys, seed)
-    try:
-        encoded = list(map(str.encode, keys))
-    except UnicodeEncodeError as error:
-        raise InvalidKeyError(
-            f"text key {error.object!r} has no UTF-8 form; replace its lone surrogates first"
-        ) from None
-    return _in_one_buffer(TEXT, b"".join(encoded), encoded, seed)
-
-
-def _in_one_buffer(kind: str, joined: bytes, keys: Sequence[Sized], seed: int) -> StringKeys:
-    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
-    data = np.frombuffer(joined, dtype=np.uint8)
-    return StringKeys(kind, data, np.cumsum(lengths) - lengths, lengths, seed=seed)
-
-
-def _too_wide(key: Any, place: int) -> InvalidKeyError:
-    return InvalidKeyError(
-        f"integer key {int(key)} at {place} does not fit 64 bits with a sign; "
-        "map it into that range, or use its text"
-    )
+    if len(keys) and isinstance(keys[0], np.datetime64):
+        require(keys, np.datetime64)
+        return _from_numpy(np.array(keys), seed, copy=False)
+    return from_objects(keys, seed)
 
 
 def _from_arrow(keys: Any, seed: int) -> KeyColumn:
@@ -251,21 +219,52 @@ def _from_arrow(keys: Any, seed: int) -> KeyColumn:
             return _from_arrow(keys.dictionary_decode(), seed)
         words = _from_arrow(keys.dictionary, seed)
         return words.take(keys.indices.to_numpy(zero_copy_only=False))
-    if kind.startswith(("int", "uint")):
+    if kind.startswith(("int", "uint", "bool")):
         return _from_numpy(keys.to_numpy(zero_copy_only=False), seed, copy=False)
     if kind in {"string", "large_string", "string_view"}:
         return _from_arrow_strings(TEXT, keys.cast("large_string"), seed)
     if kind in {"binary", "large_binary", "binary_view"} or kind.startswith("fixed_size_binary"):
         return _from_arrow_strings(BYTES, keys.cast("large_binary"), seed)
+    return _from_arrow_times(kind, keys, seed)
+
+
+def _from_arrow_times(kind: str, keys: Any, seed: int) -> KeyColumn:
+    if kind.startswith("date"):
+        numbers, found = from_times(keys.to_numpy(zero_copy_only=False), DATE)
+        return IntegerKeys(numbers, seed, found)
+    if kind.startswith("timestamp"):
+        zoned = TIMESTAMP if "tz=" in kind else TIMESTAMP_NTZ
+        numbers, found = from_times(keys.to_numpy(zero_copy_only=False), zoned)
+        return IntegerKeys(numbers, seed, found)
+    if kind.startswith("decimal"):
+        return _from_arrow_decimals(keys, seed)
+    floats = kind in {"float", "double", "halffloat"}
     raise InvalidKeyError(
-        f"Arrow keys of type {kind} cannot be counted; cast them to int64, string or binary"
+        f"Arrow keys of type {kind} cannot be counted; {FLOATS if floats else KINDS}"
     )
+
+
+def _from_arrow_decimals(keys: Any, seed: int) -> KeyColumn:
+    """Read decimals by their bytes where all of them fit 64 bits, else one by one."""
+    _, data = keys.buffers()
+    scale, width = keys.type.scale, keys.type.bit_width // 64
+    if width == 2 and scale >= 0 and len(keys):
+        words = np.frombuffer(data, dtype="<i8").reshape(-1, width)
+        words = words[keys.offset : keys.offset + len(keys)]
+        if (words[:, 1] == words[:, 0] >> 63).all():
+            lengths = np.full(len(keys), WIDTH, dtype=np.int64)
+            starts = np.cumsum(lengths) - WIDTH
+            return StringKeys(
+                DECIMAL, written_words(words[:, 0], scale), starts, lengths, seed=seed
+            )
+    forms = [written(key, place) for place, key in enumerate(keys.to_pylist())]
+    return in_one_buffer(DECIMAL, b"".join(forms), forms, seed)
 
 
 def _from_arrow_strings(kind: str, keys: Any, seed: int) -> StringKeys:
     _, offset_buffer, data_buffer = keys.buffers()
     if not len(keys):
-        return _in_one_buffer(kind, b"", [], seed)
+        return in_one_buffer(kind, b"", [], seed)
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)
     offsets = offsets[keys.offset : keys.offset + len(keys) + 1]
     first, last = int(offsets[0]), int(offsets[-1])

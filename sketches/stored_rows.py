@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches import checks
+from sketches.decimal_keys import LARGEST_SCALE, WIDTH, read, written
 from sketches.errors import CorruptDataError
 from sketches.heavy_rows import LARGEST_TOTAL, Rows, sorted_by_id
-from sketches.key_columns import IntegerKeys, KeyColumn, PairKeys, StringKeys, packed
+from sketches.key_columns import IntegerKeys, KeyColumn, PairKeys, packed
+from sketches.string_keys import StringKeys
+from sketches.time_keys import check_numbers
 
 _KEYS = "keys."
 
@@ -71,9 +74,12 @@ def _column(kind: object, arrays: Mapping[str, NDArray[Any]]) -> KeyColumn:
 def _plain_column(kind: object, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> KeyColumn:
     """Return the integers, text or bytes that are stored under these names."""
     match kind:
-        case "int":
-            return IntegerKeys(_array(arrays, f"{prefix}values", np.int64).view(np.uint64))
-        case "str" | "bytes":
+        case "int" | "bool" | "date" | "timestamp" | "timestamp_ntz":
+            numbers = _array(arrays, f"{prefix}values", np.int64)
+            if kind != "int":
+                check_numbers(kind, numbers)
+            return IntegerKeys(numbers.view(np.uint64), kind=str(kind))
+        case "str" | "bytes" | "decimal":
             data = _array(arrays, f"{prefix}data", np.uint8)
             lengths = _array(arrays, f"{prefix}lengths", np.int64)
             # Each is bounded first, so that no sum of them can wrap round to the right number.
@@ -84,6 +90,8 @@ def _plain_column(kind: object, prefix: str, arrays: Mapping[str, NDArray[Any]])
                     f"the stored keys need {lengths.sum()} bytes, but there are {len(data)}"
                 )
             column = StringKeys(str(kind), data, np.cumsum(lengths) - lengths, lengths)
+            if kind == "decimal":
+                _check_decimals(column)
             try:
                 column.objects()
             except UnicodeDecodeError as error:
@@ -91,6 +99,17 @@ def _plain_column(kind: object, prefix: str, arrays: Mapping[str, NDArray[Any]])
             return column
         case _:
             raise CorruptDataError(f"the stored kind of key {kind!r} is none that there is")
+
+
+def _check_decimals(column: StringKeys) -> None:
+    """Refuse bytes that are not the one form of a number."""
+    if not (column.lengths == WIDTH).all():
+        raise CorruptDataError(f"a stored decimal has not {WIDTH} bytes")
+    data = column.content().tobytes()
+    for start in range(0, len(data), WIDTH):
+        form = data[start : start + WIDTH]
+        if form[-1] > LARGEST_SCALE or form != written(read(form), start // WIDTH):
+            raise CorruptDataError(f"the stored decimal {read(form)} is not in its shortest form")
 
 
 def _array(arrays: Mapping[str, NDArray[Any]], name: str, dtype: type) -> NDArray[Any]:

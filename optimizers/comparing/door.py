@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optimizers.comparing.comparison import Comparison
-from optimizers.front_door import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.topology import Topology
 
@@ -31,7 +30,6 @@ class Step:
     seconds: float
 
 
-@front_door
 def compare(  # noqa: PLR0913
     topology: Topology,
     source: Iterable[Rows] | Rows,

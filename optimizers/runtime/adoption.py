@@ -25,6 +25,7 @@ from optimizers.runtime.layout import Instance, Layout
 from optimizers.runtime.probes import PAIRS, name_of
 from optimizers.runtime.reports import TaskReport
 from optimizers.topology import Topology
+from sketches.identity import distinct
 from sketches.keys import KeyColumn, Pairs, as_keys
 from sketches.space_saving import SpaceSaving
 
@@ -110,7 +111,7 @@ class _Hop:
         ]
         # What comes with nothing known has nowhere to go: it stays, and others may come to it.
         left = sides[0]
-        _, numbered = np.unique(left.keys.codes, return_inverse=True)
+        numbered, _ = distinct(left.keys)
         silent = np.bincount(numbered, sides[1].known)[numbered] == 0
         small = (
             left.on_nodes(left.known | silent, len(nodes)),
@@ -168,8 +169,7 @@ class _Side:
         rows = np.flatnonzero(~self.known)
         if not len(rows):
             return table
-        codes = self.keys.codes[rows]
-        _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+        numbers, firsts = distinct(self.keys.take(rows))
         first = rows[firsts]
         amounts = np.bincount(numbers, counts[rows]).astype(np.float64, copy=False)
         chosen = spread(nodes[first], amounts, self.homes, self.owners[first])

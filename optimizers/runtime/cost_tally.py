@@ -12,13 +12,23 @@ from optimizers.folds.keys import take_rows
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.probes import heaviest, without_nulls
 from sketches.cost_sketch import CostSketch
-from sketches.keys import KeyColumn, PairKeys, Pairs
+from sketches.identity import distinct
+from sketches.keys import IntegerKeys, KeyColumn, PairKeys, Pairs
 
 Seconds = NDArray[np.float64]
 
 COUNT, SECONDS = "count", "seconds"
 
-_TYPES = {"int": pa.int64(), "str": pa.string(), "bytes": pa.binary()}
+_TYPES = {
+    "int": pa.int64(),
+    "str": pa.string(),
+    "bytes": pa.binary(),
+    "bool": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "decimal": None,  # of as many digits as they have
+}
 _KEPT = 4  # times as many keys as are reported are told apart meanwhile
 
 
@@ -51,13 +61,16 @@ class KeyedRows:
         there = without_nulls(tuples, columns)
         if not there.all():
             tuples = tuples.filter(pa.array(there))
-        return cls(key_batch(tuples, columns, where), there)
+        keys = key_batch(tuples, columns, where)
+        if len(columns) > 2:  # there is no way to write them down; their codes may meet
+            keys = KeyBatch(IntegerKeys(keys.codes))
+        return cls(keys, there)
 
     def runs(self) -> NDArray[np.int64]:
         """Return where another key begins than that of the tuple before."""
-        codes = np.zeros(len(self.there), dtype=np.uint64)
-        codes[self.there] = self.keys.codes
-        other = (codes[1:] != codes[:-1]) | (self.there[1:] != self.there[:-1])
+        numbers = np.full(len(self.there), -1)
+        numbers[self.there] = self.keys.distinct()[0]
+        other = numbers[1:] != numbers[:-1]
         return np.flatnonzero(np.concatenate([[True], other]))
 
 
@@ -91,10 +104,9 @@ class CostTally:
 
     def add(self, rows: KeyedRows, seconds: Seconds, stands_for: int = 1) -> None:
         """Count tuples, each with the seconds it took, and each for so many others as well."""
-        codes = rows.keys.codes
-        if not len(codes):
+        if not len(rows.keys):
             return
-        _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+        numbers, firsts = rows.keys.distinct()
         places = firsts if rows.keys.places is None else rows.keys.places[firsts]
         kind = self._kinds.setdefault(rows.keys.column.kind, _Kind())
         kind.columns.append(rows.keys.column.take(places))
@@ -128,7 +140,7 @@ class CostTally:
         """Add up what is there of each key, and let go of all but the heaviest."""
         first, *others = kind.columns
         column = first.joined(*others)
-        _, firsts, numbers = np.unique(column.codes, return_index=True, return_inverse=True)
+        numbers, firsts = distinct(column)
         counts, seconds = (
             np.bincount(numbers, np.concatenate(parts)).astype(np.float64, copy=False)
             for parts in (kind.counts, kind.seconds)
@@ -163,7 +175,7 @@ def _written(column: KeyColumn) -> dict[str, pa.ChunkedArray]:
     if isinstance(column, PairKeys):
         sides = {"left": column.left, "right": column.right}
     return {
-        name: pa.chunked_array([pa.array(side.objects(), _TYPES[side.kind])])
+        name: pa.chunked_array([pa.array(side.objects().tolist(), _TYPES[side.kind])])
         for name, side in sides.items()
     }
 

@@ -1,22 +1,24 @@
 """Keys in the columns of tuples, as those who route and count want them."""
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 
 from grouping.grouping import Grouping
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError, InvalidKeyError
-from optimizers.folds.keys import codes_of
-from sketches.key_columns import IntegerKeys
-from sketches.keys import Pairs, as_keys
+from sketches.keys import PairKeys, as_keys
 
 
 def key_batch(tuples: pa.Table, columns: Sequence[str], where: str, seed: int = 0) -> KeyBatch:
     """Read the keys of tuples, by the hash of a seed.
 
-    A key of one column is what is in it, one of two is a pair. One of more is known by its code
-    only, and so can be hashed but not be named in a table.
+    A key of one column is what is in it, one of two is a pair. One of more is a pair of those
+    before and the last; no table can name it.
 
     Raises:
         FoldError: a column is not there, or holds what is no key.
@@ -31,9 +33,8 @@ def key_batch(tuples: pa.Table, columns: Sequence[str], where: str, seed: int = 
     try:
         if len(columns) == 1:
             return KeyBatch.read(tuples.column(columns[0]), seed)
-        if len(columns) == 2:
-            return KeyBatch(as_keys(Pairs(*map(tuples.column, columns)), seed=seed))
-        return KeyBatch(IntegerKeys(codes_of(tuples, columns, seed), seed))
+        sides = [as_keys(tuples.column(name), copy=False, seed=seed) for name in columns]
+        return KeyBatch(reduce(PairKeys, sides))
     except InvalidKeyError as error:
         raise FoldError(f"{where}: key column {', '.join(columns)}: {error}") from error
 
@@ -51,16 +52,21 @@ def check_kind(grouping: Grouping, instances: int, types: Sequence[str]) -> None
     """
     if not grouping.needs_key:
         return
-    samples = [_sample(kind) for kind in types]
-    if len(samples) == 2:
-        keys = as_keys(Pairs(*samples))
-    else:
-        keys = as_keys(samples[0] if len(samples) == 1 else [0])  # of more, their code
-    grouping.router(instances).route(1, KeyBatch(keys))
+    samples = [as_keys([_sample(kind)]) for kind in types]
+    grouping.router(instances).route(1, KeyBatch(reduce(PairKeys, samples)))
 
 
-def _sample(kind: str) -> list[int] | list[str] | list[bytes]:
+def _sample(kind: str) -> Any:
     """Return a key of an Arrow type."""
-    if kind.startswith(("int", "uint")):
-        return [0]
-    return [""] if "string" in kind else [b""]
+    if kind.startswith("dictionary"):
+        kind = kind.partition("values=")[2]
+    if kind.startswith("timestamp"):
+        return datetime.fromtimestamp(0, UTC).replace(tzinfo=UTC if "tz=" in kind else None)
+    samples = {
+        ("int", "uint"): 0,
+        ("string", "large_string"): "",
+        ("bool",): False,
+        ("date",): date.min,
+        ("decimal",): Decimal(0),
+    }
+    return next((key for kinds, key in samples.items() if kind.startswith(kinds)), b"")

@@ -12,7 +12,7 @@ from grouping.hashing import Parts, code_parts
 from grouping.key_batch import KeyBatch
 from grouping.routing_table import RoutingTable
 from grouping.slots import ABSENT
-from sketches.keys import Codes
+from sketches.keys import Codes, KeyColumn
 from sketches.values import ArrayValue, protected
 
 _NONE: Codes = np.empty(0, dtype=np.uint64)
@@ -51,14 +51,25 @@ class KeyOwners:
         batch = KeyBatch.read(keys, self.seed)
         if self.rule is not None:
             return self.rule.router(self.instances).route(len(batch), batch)
-        codes = batch.column.codes
+        if self.table is not None and len(self.table):
+            self.table.check_kind(batch.column)
+        return batch.spread(self.of_column(batch.column))
+
+    def of_column(self, keys: KeyColumn) -> Parts:
+        """Return the owner of each key by table and groups; keys of another kind it has not."""
         if self.table is None or not len(self.table):
-            return batch.spread(self.by_group(codes))
-        parts = self.table.look_up(batch.column)
+            return self.by_group(keys.codes)
+        parts = self.named(keys)
         unknown = np.flatnonzero(parts == ABSENT)
         if len(unknown):
-            parts[unknown] = self.by_group(codes[unknown])
-        return batch.spread(parts)
+            parts[unknown] = self.by_group(keys.codes[unknown])
+        return parts
+
+    def named(self, keys: KeyColumn) -> Parts:
+        """Return the owner that the table names for each key; `ABSENT` where it names none."""
+        if self.table is None or self.table.key_kind != keys.kind:
+            return np.full(len(keys), ABSENT, dtype=np.int32)
+        return self.table.look_up(keys)
 
     def by_group(self, codes: Codes) -> Parts:
         """Return who would own each key, told by its code, if the table did not know it."""
@@ -75,8 +86,9 @@ class Handover(ArrayValue):
     """What changes hands between two sets of owners, as far as it can be told without the state.
 
     Attributes:
-        codes: keys that are named in a table before or after, and change their owner; ascending,
-            by the seed of the owners.
+        codes: keys that are named in a table before or after, and change their owner, by their
+            codes of the owners' seed; ascending. Two keys may have one code, so what lies there
+            is to be asked for its owner.
         senders: who owns each now.
         recipients: who is to own it.
         groups: key groups that change their instance, with all keys that no table names.
@@ -123,17 +135,10 @@ def handover(old: KeyOwners, new: KeyOwners) -> Handover:
     """
     if old.rule is not None or new.rule is not None:
         return _anything(old, new)
-    named = [
-        owners.table.codes_by(owners.seed) for owners in (old, new) if owners.table is not None
-    ]
-    codes = np.unique(np.concatenate([_NONE, *named]))
-    before, after = _owners_of(old, codes), _owners_of(new, codes)
-    changed = before != after
+    codes, before, after = _changed(old, new)
     first, second = np.array(old.groups, np.int32), np.array(new.groups, np.int32)
     groups = np.flatnonzero(first != second).astype(np.int32)
-    return Handover(
-        codes[changed], before[changed], after[changed], groups, first[groups], second[groups]
-    )
+    return Handover(codes, before, after, groups, first[groups], second[groups])
 
 
 def _anything(old: KeyOwners, new: KeyOwners) -> Handover:
@@ -146,10 +151,21 @@ def _anything(old: KeyOwners, new: KeyOwners) -> Handover:
     return Handover(_NONE, parts, parts, groups[others], senders[others], recipients[others])
 
 
-def _owners_of(owners: KeyOwners, codes: Codes) -> Parts:
-    """Return the owner of each key of a table, told by its code."""
-    found = owners.by_group(codes)
-    if owners.table is not None:
-        parts = owners.table.find_codes(codes, owners.seed)
-        found = np.where(parts == ABSENT, found, parts)
-    return found
+def _changed(old: KeyOwners, new: KeyOwners) -> tuple[Codes, Parts, Parts]:
+    """Return the codes of the keys of both tables that change their owner, and both owners."""
+    found = []
+    for owners, other in ((old, new), (new, old)):
+        if owners.table is None:
+            continue
+        keys = owners.table.column.seeded(owners.seed)
+        if owners is new and old.table is not None:
+            keys = keys.take(np.flatnonzero(old.named(keys) == ABSENT))
+        mine, theirs = owners.of_column(keys), other.of_column(keys)
+        moves = np.flatnonzero(mine != theirs)
+        ends = (mine, theirs) if owners is old else (theirs, mine)
+        found.append((keys.codes[moves], ends[0][moves], ends[1][moves]))
+    if not found:
+        return _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32)
+    codes, before, after = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((after, before, codes))
+    return codes[order], before[order], after[order]

@@ -23,7 +23,6 @@ from optimizers.errors import (
     PlanConflictError,
     PlanError,
     PluginError,
-    SinkError,
     StateError,
     StrategyError,
     TopologyError,
@@ -47,7 +46,6 @@ KINDS = {
     FoldError: ValueError,
     FunctionError: RuntimeError,
     DeliveryError: RuntimeError,
-    SinkError: RuntimeError,
     CheckpointError: RuntimeError,
     StateError: CheckpointError,
 }

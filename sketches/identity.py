@@ -1,0 +1,73 @@
+"""Which keys are one key: told by the keys themselves, where codes alone could take two for one."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketches.key_columns import Indices, IntegerKeys, KeyColumn
+
+Numbers: TypeAlias = NDArray[np.int64]
+
+
+def distinct(column: KeyColumn) -> tuple[Numbers, Numbers]:
+    """Number the keys of a column, by rising codes; of one code, by rising keys.
+
+    >>> from sketches.keys import as_keys
+    >>> numbers, firsts = distinct(as_keys([7, 8, 7]))
+    >>> numbers.tolist(), firsts.tolist()
+    ([0, 1, 0], [0, 1])
+
+    Returns:
+        For each row the number of its key, and for each key the row at which it first came.
+    """
+    codes, numbers = np.unique(column.codes, return_inverse=True)
+    return told_apart(column, numbers, first_rows(numbers, len(codes)))
+
+
+def first_rows(numbers: Numbers, count: int) -> Numbers:
+    """Return the first row of each number; where one index comes often, NumPy keeps the last."""
+    firsts = np.empty(count, dtype=np.int64)
+    firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return firsts
+
+
+def told_apart(column: KeyColumn, numbers: Numbers, firsts: Numbers) -> tuple[Numbers, Numbers]:
+    """Correct a numbering that went by codes, where different keys have one code.
+
+    Args:
+        column: the keys.
+        numbers: for each row the number of its key's code.
+        firsts: for each number a row that has it.
+
+    Returns:
+        The same if no two keys have one code. Else one number for each key; those of one code
+        follow each other, by rising keys.
+    """
+    if isinstance(column, IntegerKeys):
+        return numbers, firsts
+    again = firsts[numbers]
+    rows = np.flatnonzero(again != np.arange(len(numbers)))
+    wrong = rows[~column.same(rows, column, again[rows])]
+    if not len(wrong):
+        return numbers, firsts
+    return _split(column, numbers, firsts, wrong)
+
+
+def _split(
+    column: KeyColumn, numbers: Numbers, firsts: Numbers, wrong: Indices
+) -> tuple[Numbers, Numbers]:
+    """Number all keys anew whose code another key has as well, and shift the others."""
+    shared = np.zeros(len(firsts), dtype=np.bool_)
+    shared[numbers[wrong]] = True
+    rows = np.flatnonzero(shared[numbers])
+    keys = list(zip(numbers[rows].tolist(), column.take(rows).objects().tolist(), strict=True))
+    order = {key: place for place, key in enumerate(sorted(set(keys)))}
+    codes = np.array([number for number, _ in order], dtype=np.int64)
+    # Before each number stand those of one key each, and all keys of the shared ones.
+    sizes = np.where(shared, np.bincount(codes, minlength=len(firsts)), 1)
+    starts = np.cumsum(sizes) - sizes
+    renumbered = starts[numbers]
+    within = np.arange(len(codes)) - np.searchsorted(codes, codes)
+    renumbered[rows] = (starts[codes] + within)[[order[key] for key in keys]]
+    return renumbered, first_rows(renumbered, int(sizes.sum()))
