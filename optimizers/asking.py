@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from optimizers.cluster import Cluster
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
+from optimizers.front_door import place_of
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
@@ -78,7 +79,10 @@ def decision_of(  # noqa: PLR0913
     except (PlanError, UnknownNameError, StrategyError):
         raise
     except Exception as error:
-        raise StrategyError(f"{who} raised {type(error).__name__}: {_message(error)}") from error
+        place = place_of(error)
+        where = f", at {place}" if place else ""
+        told = f"{who} raised {type(error).__name__}: {_message(error)}{where}"
+        raise StrategyError(told) from error
     if not isinstance(decision, Plan):
         raise PlanError(
             f"{who} decided {_shortened(repr(decision))}, which is not a Plan; "

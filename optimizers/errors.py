@@ -19,6 +19,7 @@
     ├── FoldError                tuples that an operator's work cannot be done on
     ├── FunctionError            a function of yours, or a strategy, that raised
     ├── DeliveryError            tuples that were lost or doubled on their way
+    ├── SinkError                what left a job, which cannot be written where it should go
     └── CheckpointError          a checkpoint that is damaged, foreign, or cannot be written
         └── StateError           state that contradicts itself
 
@@ -55,6 +56,7 @@ __all__ = [
     "PlanConflictError",
     "PlanError",
     "PluginError",
+    "SinkError",
     "StateError",
     "StrategyError",
     "TopologyError",
@@ -126,6 +128,10 @@ class FunctionError(PenstockError, RuntimeError):
 
 class DeliveryError(PenstockError, RuntimeError):
     """Tuples of a batch were lost, doubled or changed on their way; the batch has to run again."""
+
+
+class SinkError(PenstockError, RuntimeError):
+    """What left a job in a batch cannot be written where it should go."""
 
 
 class CheckpointError(PenstockError, RuntimeError):

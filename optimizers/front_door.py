@@ -5,12 +5,12 @@ Java, goes to a file that the error names. Where ``PENSTOCK_DEBUG`` is set to 1,
 are, with all of that.
 """
 
+import contextlib
 import functools
 import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import TracebackType
@@ -31,7 +31,11 @@ OURS = tuple(f"{_HOME / package}/" for package in PACKAGES)
 
 _LONGEST = 500  # characters of a message that others wrote
 
+_LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark", "pymetis")
+
 _SPARKS = ("/pyspark/", "/py4j/")  # what is in the names of Spark's
+
+_CONTEXTS = contextlib.__file__  # what is between our lines
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,7 +46,7 @@ def is_debugging() -> bool:
     return os.environ.get(DEBUG, "") not in {"", "0"}
 
 
-@contextmanager
+@contextlib.contextmanager
 def showing_all() -> Iterator[None]:
     """Show errors meanwhile with all that led to them."""
     before = os.environ.get(DEBUG)
@@ -147,7 +151,41 @@ def _their_lines(error: Exception) -> TracebackType | None:
 
 def _is_noise(line: TracebackType) -> bool:
     file = line.tb_frame.f_code.co_filename
-    return file.startswith(OURS) or any(part in file for part in _SPARKS)
+    return file.startswith(OURS) or file == _CONTEXTS or any(part in file for part in _SPARKS)
+
+
+def was_called(error: Exception) -> bool:
+    """Return whether an error was raised in a function of the user's, or in what that called.
+
+    If not, what we did went wrong, or what we asked of a library.
+    """
+    own = [frame.filename for frame in _frames(error) if not _is_of_library(frame.filename)]
+    return bool(own) and not own[-1].startswith(OURS)
+
+
+def place_of(error: Exception) -> str:
+    """Return the innermost line that led to an error in the file of the user's function.
+
+    Empty if no function of the user's was called.
+    """
+    theirs = [
+        frame
+        for frame in _frames(error)
+        if not frame.filename.startswith(OURS) and not _is_of_library(frame.filename)
+    ]
+    if not theirs:
+        return ""
+    line = [frame for frame in theirs if frame.filename == theirs[0].filename][-1]
+    return f"{line.filename}:{line.lineno} in {line.name}"
+
+
+def _frames(error: Exception) -> traceback.StackSummary:
+    return traceback.extract_tb(error.__traceback__)
+
+
+def _is_of_library(file: str) -> bool:
+    """Return whether a file is of a library that we call ourselves."""
+    return any(f"/{name}/" in f"/{file}" for name in _LIBRARIES)
 
 
 def _kept(story: str) -> str:

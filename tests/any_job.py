@@ -29,7 +29,20 @@ from grouping.groupings import (
 )
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
-from optimizers.folds import Count, Emit, Sum, each_row
+from optimizers.folds import (
+    DELETE,
+    Count,
+    Distinct,
+    EachKey,
+    Emit,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    Together,
+    TopK,
+    each_row,
+)
 from optimizers.runtime import resident
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Coordinator
@@ -107,6 +120,48 @@ def few_row(row):
 few = each_row(few_row)
 
 
+# What operators with a key do: folds, and the same to the values that a key had so far.
+
+
+def closed(key, rows, state):
+    """Add up, and delete the key whenever it has come to a multiple of five."""
+    total = (state or 0) + sum(rows["n"].to_pylist())
+    return total if total % 5 else DELETE
+
+
+MANY = {
+    "seen": Count(),
+    "total": Sum("n"),
+    "low": Min("n"),
+    "high": Max("n"),
+    "mean": Mean("n"),
+    "kinds": Distinct("n"),
+    "top": TopK("n", 2),
+}
+
+
+def many_of(values):
+    """What the folds of `MANY` say of all the numbers that a key had."""
+    counts = sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0]))
+    return {
+        "seen": len(values),
+        "total": sum(values),
+        "low": min(values),
+        "high": max(values),
+        "mean": sum(values) / len(values),
+        "kinds": len(counts),
+        "top": [{"value": value, "total": count} for value, count in counts[:2]],
+    }
+
+
+FOLDS = {
+    "count": (lambda emit: Count(emit=emit), ("count",)),
+    "sum": (lambda emit: Sum("n", emit=emit), ("sum",)),
+    "closed": (lambda emit: EachKey(closed, pa.int64(), emit=emit), ("state",)),
+    "many": (lambda emit: Together(MANY, emit=emit), tuple(MANY)),
+}
+
+
 @dataclass(frozen=True)
 class Shape:
     """The columns of an operator's tuples: those that all have, and those that some have."""
@@ -127,7 +182,7 @@ class Step:
     shape: Shape
     row: Callable | None = None  # what it does to a row, where it has no key
     key: tuple = ()
-    total: str | None = None  # the column that is summed up; None where tuples are counted
+    fold: str = "count"  # what it keeps, see `FOLDS`
     emit: str = "tuples"
 
 
@@ -268,11 +323,16 @@ def _keyed(draw, name, chosen, steps, *, split):
     shape = _joined(shapes)
     emits = ["tuples", "nothing"] if split else ["tuples", "changes", "nothing"]
     emit = draw(st.sampled_from(emits))
-    total = "n" if "n" in shape.always and "n" not in key and draw(st.booleans()) else None
-    # Both folds refuse to call a result as the key is called, which none of the columns is.
-    apply = Count(emit=Emit(emit)) if total is None else Sum(total, emit=Emit(emit))
+    folds = ["count"]
+    if "n" in shape.always and "n" not in key:
+        # Parts of what a user's function keeps cannot be put together.
+        folds += ["sum", "many"] if split else ["sum", "many", "closed"]
+    fold = draw(st.sampled_from(folds))
+    # All folds refuse to call a result as the key is called, which none of the columns is.
+    make, names = FOLDS[fold]
+    apply = make(Emit(emit))
     if emit == "changes":
-        known = frozenset({*key, "count" if total is None else "sum"})
+        known = frozenset({*key, *names})
         after = Shape(known, known)
     else:
         after = shape
@@ -285,7 +345,7 @@ def _keyed(draw, name, chosen, steps, *, split):
         key_groups=groups,
         partial=split,
     )
-    return operator, edges, Step(inputs, after, key=key, total=total, emit=emit)
+    return operator, edges, Step(inputs, after, key=key, fold=fold, emit=emit)
 
 
 class Reference:
@@ -293,7 +353,9 @@ class Reference:
 
     def __init__(self, drawn):
         self.drawn = drawn
-        self.state = {name: {} for name, step in drawn.steps.items() if step.key}
+        keyed = [name for name, step in drawn.steps.items() if step.key]
+        self.values = {name: {} for name in keyed}  # all that each key had, or its sum
+        self.state = {name: {} for name in keyed}  # what is read of it
 
     def run(self, sources):
         """Take in the rows of one batch; return what each operator received and emitted."""
@@ -312,19 +374,31 @@ class Reference:
         return received, emitted
 
     def _fold(self, name, step, rows):
-        state, came = self.state[name], []
+        values, state = self.values[name], self.state[name]
+        came = {}
         for row in rows:
             key = tuple(row[column] for column in step.key)
-            came.append(key)
-            state[key] = state.get(key, 0) + (1 if step.total is None else row[step.total])
+            came.setdefault(key, []).append(1 if step.fold == "count" else row["n"])
+        for key, numbers in came.items():
+            if step.fold == "many":
+                values[key] = values.get(key, []) + numbers
+                state[key] = many_of(values[key])
+            else:
+                values[key] = state[key] = values.get(key, 0) + sum(numbers)
+            if step.fold == "closed" and not values[key] % 5:
+                del values[key], state[key]
         if step.emit == "tuples":
             return rows
         if step.emit == "nothing":
             return []
-        result = "count" if step.total is None else "sum"
+        names = FOLDS[step.fold][1]
         return [
-            {**dict(zip(step.key, key, strict=True)), result: state[key]}
-            for key in dict.fromkeys(came)
+            {
+                **dict(zip(step.key, key, strict=True)),
+                **(state[key] if len(names) > 1 else {names[0]: state[key]}),
+            }
+            for key in came
+            if key in state
         ]
 
 
@@ -560,8 +634,11 @@ def results(drawn, checkpoint, name):
         return {}
     keys = list(zip(*(table.column(column).to_pylist() for column in step.key), strict=True))
     assert len(keys) == len(set(keys))
-    (result,) = [n for n in table.column_names if n not in step.key]
-    return dict(zip(keys, table.column(result).to_pylist(), strict=True))
+    names = FOLDS[step.fold][1]
+    assert {*step.key, *names} == set(table.column_names)
+    rows = table.select(names).to_pylist()
+    values = rows if len(names) > 1 else [row[names[0]] for row in rows]
+    return dict(zip(keys, values, strict=True))
 
 
 def with_parallelism(topology, **numbers):

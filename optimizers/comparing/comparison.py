@@ -1,14 +1,17 @@
 """A comparison: what several optimizers came to on the same input, side by side."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from optimizers.comparing.facts import Outcome
 from optimizers.comparing.figures import overall, section
 from optimizers.comparing.grid import Section, as_text
 from optimizers.comparing.words import summary
 from optimizers.documents import Record, read, write
-from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.errors import CorruptDataError, InvalidValueError, UnknownNameError
+from sketches.values import FrozenMap
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Comparison:
         imagined: whether the nodes are only thought of, all on one machine.
         warm_up: how many batches at the beginning are left out of all figures.
         variants: what each came to.
+        failed: the variants that an error ended, which have no figures; and in a line, which.
     """
 
     title: str
@@ -34,9 +38,11 @@ class Comparison:
     imagined: bool
     warm_up: int
     variants: tuple[Outcome, ...]
+    failed: Mapping[str, str] = field(default_factory=FrozenMap)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variants", tuple(self.variants))
+        object.__setattr__(self, "failed", FrozenMap(self.failed))
         if not self.variants:
             raise InvalidValueError("a comparison of nothing says nothing; give a variant")
         numbers = [[facts.batch for facts in outcome.batches] for outcome in self.variants]
@@ -53,12 +59,14 @@ class Comparison:
         for outcome in self.variants:
             if outcome.name == name:
                 return outcome
+        if name in self.failed:
+            raise InvalidValueError(f"variant {name!r} failed: {self.failed[name]}")
         raise UnknownNameError.among("variant", name, (known.name for known in self.variants))
 
     @property
     def correct(self) -> bool:
-        """Whether the results of all variants are those of the reference."""
-        return all(outcome.difference is None for outcome in self.variants)
+        """Whether all variants came to results, and these are those of the reference."""
+        return not self.failed and all(outcome.difference is None for outcome in self.variants)
 
     @cached_property
     def measured(self) -> range:
@@ -93,7 +101,8 @@ class Comparison:
 
     def summary(self) -> str:
         """Return in a few sentences what the figures show."""
-        return summary(self.variants, self.settled or self.measured, imagined=self.imagined)
+        shown = self.settled or self.measured
+        return summary(self.variants, shown, imagined=self.imagined, failed=self.failed)
 
     def __str__(self) -> str:
         return f"{self.table()}\n\n{self.summary()}"
@@ -109,6 +118,8 @@ class Comparison:
             "warm_up": self.warm_up,
             "variants": [outcome.to_dict() for outcome in self.variants],
         }
+        if self.failed:
+            body["failed"] = dict(self.failed)
         return write("comparison", body)
 
     @classmethod
@@ -126,7 +137,14 @@ class Comparison:
             record.take("imagined", bool),
             record.take("warm_up", int),
             tuple(record.each("variants", Outcome.from_record)),
+            record.mapping("failed", _text),
         )
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise CorruptDataError(f"{where} is {value!r}, where a text is expected")
+    return value
 
 
 def _named(span: range) -> str:

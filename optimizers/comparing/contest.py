@@ -1,7 +1,7 @@
 """The work of a comparison: every variant runs each batch, and its results are checked."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from tempfile import TemporaryDirectory
@@ -27,10 +27,12 @@ from optimizers.plan import Plan
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Layout
+from optimizers.runtime.raised import said
 from optimizers.spark.engine import SparkEngine
 from optimizers.spark.session import local_session
 from optimizers.topology import Topology
 from sketches.checks import whole
+from sketches.values import FrozenMap
 
 _EVERY = 3  # batches between decisions, unless an engine says otherwise
 _SHOWN = 200  # characters of a strategy's description
@@ -68,10 +70,14 @@ def run_contest(  # noqa: PLR0913
             # In another order each time, so that no one always comes first, or after another.
             turn = number % len(lanes)
             for lane in [*lanes[turn:], *lanes[:turn]]:
-                started = perf_counter()
-                lane.execute(batch, expected)
-                tell(Step(number, lane.name, perf_counter() - started))
+                if lane.failure is None:
+                    started = perf_counter()
+                    lane.execute(batch, expected)
+                    tell(Step(number, lane.name, perf_counter() - started))
+            _go_on(lanes)
         master = str(session.sparkContext.master)
+        outcomes = [lane.outcome(reference) for lane in lanes if lane.failure is None]
+        _go_on(lanes)
         return Comparison(
             title=title,
             topology=str(topology),
@@ -82,7 +88,8 @@ def run_contest(  # noqa: PLR0913
             and master.startswith("local")
             and not master.startswith("local-cluster"),
             warm_up=warm_up,
-            variants=tuple(lane.outcome(reference) for lane in lanes),
+            variants=tuple(outcome for outcome in outcomes if outcome is not None),
+            failed=FrozenMap({lane.name: lane.told for lane in lanes if lane.failure is not None}),
         )
 
 
@@ -109,12 +116,20 @@ class Lane:
                 f"variant {name!r} would be run in {location}, where there are files already; "
                 "give the engine an empty folder"
             )
-        with self._telling("before the first batch"):
+        with _telling(name, "before the first batch"):
             self._run = replace(engine, checkpoint=location.root).run(topology, [], optimizer)
         self._checkpoint = Checkpoint.create_or_open(location, topology)
         self._plan, self._layout = Plan(), Layout.of(topology, self._cluster, Plan())
         self._facts: list[BatchFacts] = []
         self._difference: Difference | None = None
+        self.failure: Exception | None = None
+
+    @property
+    def told(self) -> str:
+        """Why it failed, and when, in one line; empty if it did not."""
+        if self.failure is None:
+            return ""
+        return " ".join([said(self.failure), *getattr(self.failure, "__notes__", ())])
 
     def execute(self, batch: Recording, expected: Mapping[str, pa.Table]) -> None:
         """Run the next batch, and compare what left the job.
@@ -124,9 +139,18 @@ class Lane:
             expected: what leaves the job in the reference, by operator.
         """
         number = self._run.next_batch
-        with self._telling(f"in batch {number}"):
+        with self._failing(f"in batch {number}"):
             self._run.execute(batch.frames)
-            found = outputs_of(self._checkpoint)
+            self._look(number, batch, outputs_of(self._checkpoint), expected)
+
+    def _look(
+        self,
+        number: int,
+        batch: Recording,
+        found: Mapping[str, pa.Table],
+        expected: Mapping[str, pa.Table],
+    ) -> None:
+        """Take down what became of a batch."""
         plan = replace(self._run.plan, notes=())
         changed = plan != self._plan
         if changed:
@@ -140,15 +164,17 @@ class Lane:
                 name, number, expected.get(name), found.get(name)
             )
 
-    def outcome(self, reference: Reference) -> Outcome:
-        """Compare the results of all keys, and return what the variant came to."""
-        for operator in self._topology.operators:
-            if operator.keyed and self._difference is None:
-                with self._telling("as its results were read"):
+    def outcome(self, reference: Reference) -> Outcome | None:
+        """Compare the results of all keys, and return what the variant came to, if it was fine."""
+        with self._failing("as its results were read"):
+            for operator in self._topology.operators:
+                if operator.keyed and self._difference is None:
                     found = results_of(self._checkpoint, self._topology, operator.name)
-                self._difference = state_difference(
-                    operator.name, operator.key_columns, reference.results(operator.name), found
-                )
+                    self._difference = state_difference(
+                        operator.name, operator.key_columns, reference.results(operator.name), found
+                    )
+        if self.failure is not None:
+            return None
         decisions = tuple(
             DecisionFacts(d.after, d.applied, d.refused, d.seconds, str(d))
             for d in self._run.decisions
@@ -157,13 +183,30 @@ class Lane:
         return Outcome(self.name, strategy, tuple(self._facts), decisions, self._difference)
 
     @contextmanager
-    def _telling(self, when: str) -> Iterator[None]:
-        """Add to any error of which variant it was."""
+    def _failing(self, when: str) -> Iterator[None]:
+        """Take down an error as the end of this variant, and of no other."""
         try:
-            yield
-        except Exception as error:
-            error.add_note(f"in variant {self.name!r}, {when}")
-            raise
+            with _telling(self.name, when):
+                yield
+        except Exception as error:  # noqa: BLE001  # `_go_on` raises it if all have failed
+            self.failure = error
+
+
+@contextmanager
+def _telling(name: str, when: str) -> Iterator[None]:
+    """Add to any error of which variant it was."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in variant {name!r}, {when}")
+        raise
+
+
+def _go_on(lanes: Sequence[Lane]) -> None:
+    """Go on if there is a variant that has not failed; else raise the error of the first."""
+    failures = [lane.failure for lane in lanes if lane.failure is not None]
+    if len(failures) == len(lanes):
+        raise failures[0]
 
 
 def _ignored(_: Step) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optimizers.comparing.comparison import Comparison
+from optimizers.front_door import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.topology import Topology
 
@@ -30,6 +31,7 @@ class Step:
     seconds: float
 
 
+@front_door
 def compare(  # noqa: PLR0913
     topology: Topology,
     source: Iterable[Rows] | Rows,

@@ -10,6 +10,8 @@ import pyarrow as pa
 from optimizers.errors import InvalidValueError, TopologyError, UnknownNameError
 from optimizers.topology import Topology
 
+_FOREIGN = {"pandas", "polars"}  # whose tables can be iterated over, but not by rows
+
 _AT_ONCE = 1 << 16  # rows that Spark makes one partition of, unless a chunk is smaller
 
 
@@ -104,6 +106,12 @@ def _is_frame(rows: Any) -> bool:
 
 
 def _iterated(source: Any) -> Iterable[Any]:
+    library = type(source).__module__.partition(".")[0]
+    if library in _FOREIGN:
+        raise InvalidValueError(
+            f"source is a {type(source).__name__} of {library}; give a DataFrame of Spark, or an "
+            "Arrow table"
+        )
     if isinstance(source, str | bytes) or not isinstance(source, Iterable):
         raise InvalidValueError(
             f"source={source!r} has no rows; give a DataFrame or an Arrow table, or a list of them"

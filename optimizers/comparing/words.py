@@ -1,6 +1,6 @@
 """What a comparison shows, in sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from optimizers.comparing.facts import Outcome
 from optimizers.comparing.figures import (
@@ -10,19 +10,29 @@ from optimizers.comparing.figures import (
     remote_bytes,
     speed_beside,
 )
+from sketches.values import FrozenMap
 
+_NONE: Mapping[str, str] = FrozenMap()
 _NOTABLE = 0.02  # of all tuples, or bytes; less is within what a stream's chance brings about
 
 
-def summary(variants: Sequence[Outcome], span: Sequence[int], *, imagined: bool) -> str:
+def summary(
+    variants: Sequence[Outcome],
+    span: Sequence[int],
+    *,
+    imagined: bool,
+    failed: Mapping[str, str] = _NONE,
+) -> str:
     """Return what the figures of these batches show.
 
     Args:
         variants: what each came to; the others are held against the first.
         span: which batches.
         imagined: whether all nodes are one machine.
+        failed: the variants that have no figures, and in a line, why.
     """
-    return " ".join(_sentences(variants, span, imagined=imagined))
+    ends = [f"{name} FAILED and is left out: {why}." for name, why in failed.items()]
+    return " ".join([*_sentences(variants, span, imagined=imagined), *ends])
 
 
 def _sentences(

@@ -1,7 +1,7 @@
 """What operators do: vectorised folds over the tuples of many keys, and stateless functions."""
 
 from optimizers.folds.aggregates import Count, Mean, Sum
-from optimizers.folds.each_key import EachKey
+from optimizers.folds.each_key import DELETE, EachKey
 from optimizers.folds.extremes import Last, Max, Min
 from optimizers.folds.fold import Emit, Fold, Step
 from optimizers.folds.keys import KeyNumbers, codes_of, key_numbers
@@ -10,6 +10,7 @@ from optimizers.folds.tallies import Distinct, TopK
 from optimizers.folds.together import Together
 
 __all__ = [
+    "DELETE",
     "Count",
     "Distinct",
     "EachKey",

@@ -6,18 +6,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from optimizers.folds.casting import one_array
 from optimizers.folds.columns import (
     array_of,
     filled,
     numbers_of,
-    one_array,
     or_null,
     present,
     seen_in,
     type_of,
 )
+from optimizers.folds.decimals import mean_decimals
 from optimizers.folds.fold import Fold, check_parts
-from optimizers.folds.sums import added, added_rows, sum_type
+from optimizers.folds.sums import added, added_rows, null_unless, sum_type, sums_in
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +65,8 @@ class Sum(Fold):
     """The sum of a column of numbers for each key.
 
     Nulls are left out, and a key that had nothing else has no sum (null). Sums of integers are
-    exact, or refused as soon as one does not fit 64 bits. Sums of floats are added one after the
+    exact, or refused as soon as one does not fit 64 bits; so are those of decimals, with 38 digits
+    and as many after the point as the column has. Sums of floats are added one after the
     other in double precision: n numbers give an error of at most n * 2^-53 times the sum of
     their absolute values. The order is that of arrival, so the result is the same to the last
     bit however the stream was cut into batches; only `merge` rounds otherwise. NaN and
@@ -75,30 +77,30 @@ class Sum(Fold):
     {'user': ['ann', 'bob'], 'sum': [7, 5]}
 
     Attributes:
-        column: the column that is added up; integers or floats.
+        column: the column that is added up; integers, decimals or floats.
     """
 
     column: str
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
-        """Return the one column that is kept: int64 for integers, float64 for floats."""
+        """Return the one column that is kept: int64, float64 or a decimal of 38 digits."""
         return pa.schema([("sum", sum_type(self, self.column, tuples))])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
         """Add the numbers of each key."""
         numbers = self.checked(tuples, keys, before)
         values, numbers = filled(array_of(tuples, self.column), numbers)
-        sums = added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
+        sums = added(self.column, sums_in(before, "sum"), values, numbers)
         there = seen_in(one_array(before.column("sum")), numbers)
-        return pa.table([or_null(sums, there)], schema=before.schema)
+        return pa.table([null_unless(sums, there)], schema=before.schema)
 
     def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
         """Add both sums."""
         check_parts(one, other)
         first, second = one_array(one.column("sum")), one_array(other.column("sum"))
-        sums = added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
+        sums = added_rows(self.column, sums_in(one, "sum"), sums_in(other, "sum"))
         there = present(first) | present(second)
-        return pa.table([or_null(sums, there)], schema=one.schema)
+        return pa.table([null_unless(sums, there)], schema=one.schema)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,14 +108,15 @@ class Mean(Fold):
     """The mean of a column of numbers for each key.
 
     Kept are the sum, as `Sum` keeps it, and how many numbers are in it; nulls are left out.
-    The mean is a float64, and null where a key had only nulls.
+    The mean is a float64, and null where a key had only nulls. Of decimals it is a decimal with
+    four digits more after the point, rounded half away from zero.
 
     >>> orders = pa.table({"user": ["ann", "bob", "ann"], "amount": [3, 5, 4]})
     >>> Mean("amount")(orders, "user").to_pydict()
     {'user': ['ann', 'bob'], 'mean': [3.5, 5.0]}
 
     Attributes:
-        column: the column whose mean it is; integers or floats.
+        column: the column whose mean it is; integers, decimals or floats.
     """
 
     column: str
@@ -128,20 +131,23 @@ class Mean(Fold):
         """Add the numbers of each key, and how many they are."""
         numbers = self.checked(tuples, keys, before)
         values, numbers = filled(array_of(tuples, self.column), numbers)
-        sums = added(self.column, numbers_of(before, "sum"), values.to_numpy(), numbers)
+        sums = added(self.column, sums_in(before, "sum"), values, numbers)
         counts = numbers_of(before, "count")
         counts += np.bincount(numbers, minlength=len(before))
-        return pa.table([pa.array(sums), pa.array(counts)], schema=before.schema)
+        return pa.table([sums, pa.array(counts)], schema=before.schema)
 
     def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
         """Add both sums and both numbers."""
         check_parts(one, other)
-        sums = added_rows(self.column, numbers_of(one, "sum"), numbers_of(other, "sum"))
+        sums = added_rows(self.column, sums_in(one, "sum"), sums_in(other, "sum"))
         counts = numbers_of(one, "count") + numbers_of(other, "count")
-        return pa.table([pa.array(sums), pa.array(counts)], schema=one.schema)
+        return pa.table([sums, pa.array(counts)], schema=one.schema)
 
     def results(self, state: pa.Table) -> pa.Table:
         """Return the sums divided by the numbers."""
-        sums, counts = numbers_of(state, "sum"), numbers_of(state, "count")
-        means = sums.astype(np.float64) / np.maximum(counts, 1)
+        sums, counts = sums_in(state, "sum"), numbers_of(state, "count")
+        if pa.types.is_decimal(sums.type):
+            exact = mean_decimals(sums, np.maximum(counts, 1))
+            return pa.table({"mean": null_unless(exact, counts > 0)})
+        means = sums.to_numpy().astype(np.float64) / np.maximum(counts, 1)
         return pa.table({"mean": or_null(means, counts > 0)})

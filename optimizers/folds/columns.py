@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optimizers.folds.keys import SOLID, column_index
+from optimizers.folds.casting import cast, one_array
+from optimizers.folds.keys import column_index
+from optimizers.folds.types import normal, plain
 
 
 class Filled(NamedTuple):
@@ -30,27 +32,15 @@ def type_of(schema: pa.Schema, name: str) -> pa.DataType:
     return plain(schema.field(column_index(schema, name)).type)
 
 
-def plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type that values have once they are out of dictionaries and views."""
-    if pa.types.is_dictionary(kind):
-        return plain(kind.value_type)
-    return SOLID.get(kind, kind)
+def normal_type_of(schema: pa.Schema, name: str) -> pa.DataType:
+    """Return the type in which values of a column are kept; see `type_of`."""
+    return normal(type_of(schema, name))
 
 
 def array_of(table: pa.Table, name: str) -> pa.Array:
-    """Return a column as one array of its plain type."""
+    """Return a column as one array of the normal form of its type."""
     column = table.column(column_index(table.schema, name))
-    kind = plain(column.type)
-    if column.type != kind:
-        column = column.cast(kind)
-    return one_array(column)
-
-
-def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a chunked column as one array."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return one_array(cast(column, normal(column.type)))
 
 
 def filled(values: pa.Array, keys: NDArray[np.int64]) -> Filled:

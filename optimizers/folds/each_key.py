@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,10 +10,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
+from optimizers.folds.casting import cast, take_rows
 from optimizers.folds.fold import Emit, Fold, Step
-from optimizers.folds.keys import take_rows
 from optimizers.folds.messages import name_of, shown
+from optimizers.folds.types import normal
 from optimizers.folds.values import batch_of, check_columns, column_of
+
+
+class _Deletion(Enum):
+    """What a function returns in place of a state; one value only, in every process."""
+
+    DELETE = "delete"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+DELETE = _Deletion.DELETE
+"""Returned by a function of `EachKey` in place of a state: the key is to be forgotten."""
 
 KeyFunction = Callable[[tuple[Any, ...], pa.Table, Any], Any]
 """``function(key, rows, state) -> state``, or ``-> (state, rows)`` where it has an output."""
@@ -29,6 +44,10 @@ class EachKey(Fold):
     round or cut. A function with an ``output`` returns a pair: the state, and the rows that the
     operator sends on: a table, a record batch, a dict, an iterable of dicts, or None.
 
+    A function that returns `DELETE` as the state deletes its key: nothing is kept of it, and
+    nothing is sent on for it but rows that the function says. If it comes again it is new, and
+    the function gets None. None as a state is something else: the key stays, with a null.
+
     It costs a call for each key, where the other folds take all keys in one go.
 
     >>> def longest(key, rows, state):
@@ -36,6 +55,11 @@ class EachKey(Fold):
     >>> visits = pa.table({"user": ["ann", "bob", "ann"], "page": ["/", "/", "/exit"]})
     >>> EachKey(longest, pa.string())(visits, "user").to_pydict()
     {'user': ['ann', 'bob'], 'state': ['/exit', '/']}
+    >>> def open_visits(key, rows, state):
+    ...     pages = rows["page"].to_pylist()
+    ...     return DELETE if "/exit" in pages else (state or 0) + len(pages)
+    >>> EachKey(open_visits, pa.int64())(visits, "user").to_pydict()
+    {'user': ['bob'], 'state': [1]}
 
     Attributes:
         function: what is called; must be importable where it runs.
@@ -94,6 +118,10 @@ class EachKey(Fold):
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the one column that is kept; the function may read any column it likes."""
+        return pa.schema([("state", normal(self.kind))])
+
+    def given_types(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the one column, of the type that was declared."""
         return pa.schema([("state", self.kind)])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> NoReturn:
@@ -142,17 +170,22 @@ class EachKey(Fold):
                 failed.append(number)
             else:
                 emitted += rows
+        gone = np.array([state is DELETE for state in states], dtype=np.bool_)
+        if gone.any():
+            states = [None if state is DELETE else state for state in states]
         after = column_of(states, self.kind, lambda place: self._where(key_rows, place))
-        state = pa.table([after], schema=before.schema)
+        kept = cast(pa.chunked_array([after]), before.schema.field("state").type)
+        state = pa.table([kept], schema=before.schema)
         if self.output is not None:
             sent = pa.concat_tables([self.output.empty_table(), *emitted])
         elif not failed:
-            return self.sent(state, tuples, key_rows)
+            return self.sent(state, tuples, key_rows, gone)
         else:
             good = np.setdiff1d(np.arange(len(before)), failed)
             mine = tuples.filter(pa.array(np.isin(numbers, good)))
-            sent = self.sent(take_rows(state, good), mine, take_rows(key_rows, good)).emitted
-        return Step(state, sent)
+            kept, good_keys = take_rows(state, good), take_rows(key_rows, good)
+            sent = self.sent(kept, mine, good_keys, gone[good]).emitted
+        return Step(state, sent, gone)
 
     def _called(
         self, key: tuple[Any, ...], rows: pa.Table, state: Any

@@ -8,9 +8,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import FoldError
-from optimizers.folds.columns import array_of, filled, one_array, present, type_of
+from optimizers.folds.casting import one_array
+from optimizers.folds.columns import array_of, filled, normal_type_of, present, type_of
 from optimizers.folds.fold import Fold, check_parts
 from optimizers.folds.ordinals import is_ordered, ordinals
+from optimizers.folds.types import normal
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,14 +26,18 @@ class _Extreme(Fold):
     better: ClassVar[np.ufunc]
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
-        """Return the one column that is kept, of the type of the column."""
+        """Return the one column that is kept, of the type of the column in normal form."""
         kind = type_of(tuples, self.column)
         if not is_ordered(kind):
             raise FoldError(
                 f"{self!r} cannot compare values of column {self.column!r} of type {kind}; "
                 "cast it to numbers, texts, bytes or times"
             )
-        return pa.schema([(self.result, kind)])
+        return pa.schema([(self.result, normal(kind))])
+
+    def given_types(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the one column, of the type of the column."""
+        return pa.schema([(self.result, type_of(tuples, self.column))])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
         """Compare the values of each key with what was kept."""
@@ -114,7 +120,11 @@ class Last(Fold):
     column: str
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
-        """Return the one column that is kept, of the type of the column."""
+        """Return the one column that is kept, of the type of the column in normal form."""
+        return pa.schema([("last", normal_type_of(tuples, self.column))])
+
+    def given_types(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the one column, of the type of the column."""
         return pa.schema([("last", type_of(tuples, self.column))])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
-from optimizers.folds.keys import column_index, key_names, key_numbers, take_rows
+from optimizers.folds.casting import cast_back, take_rows
+from optimizers.folds.keys import column_index, key_names, key_numbers
 from optimizers.folds.messages import listed
 
 
@@ -34,10 +35,12 @@ class Step(NamedTuple):
     Attributes:
         state: the state of the keys that came, row by row as it was before.
         emitted: the rows to send on; None where the fold emits nothing at all.
+        gone: which of the keys are deleted, whatever their row of state says; None for none.
     """
 
     state: pa.Table
     emitted: pa.Table | None
+    gone: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,6 +96,9 @@ class Fold(ABC):
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the columns kept for a key, given the columns of the tuples.
 
+        What is taken from tuples is kept in the normal form of its type (`folds.types.normal`),
+        so that a column may later come in another form.
+
         Raises:
             FoldError: a column it needs is not there, or is of a type it cannot use.
         """
@@ -125,6 +131,13 @@ class Fold(ABC):
             "set partial=False and route by Fields(), or use another fold"
         )
 
+    def given_types(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the columns of `state` in the types that these tuples have.
+
+        In such types their results are sent on. If not said, they are those of the state.
+        """
+        return self.state(tuples)
+
     def results(self, state: pa.Table) -> pa.Table:
         """Return what readers see of these states, row by row: the state itself, if not said."""
         return state
@@ -144,15 +157,43 @@ class Fold(ABC):
         """
         return self.sent(self.absorb(tuples, keys, before), tuples, key_rows)
 
-    def sent(self, state: pa.Table, tuples: pa.Table, key_rows: pa.Table) -> Step:
-        """Return the state with what is sent on, as ``emit`` has it; for use in `step`."""
+    def sent(
+        self,
+        state: pa.Table,
+        tuples: pa.Table,
+        key_rows: pa.Table,
+        gone: NDArray[np.bool_] | None = None,
+    ) -> Step:
+        """Return the state with what is sent on, as ``emit`` has it; for use in `step`.
+
+        Of a key that is deleted, no row is sent on.
+        """
         match self.emit:
             case Emit.TUPLES:
-                return Step(state, tuples)
+                return Step(state, tuples, gone)
             case Emit.CHANGES:
-                return Step(state, self.with_keys(key_rows, state))
+                return Step(state, self._changes(state, tuples.schema, key_rows, gone), gone)
             case _:
-                return Step(state, None)
+                return Step(state, None, gone)
+
+    def _changes(
+        self,
+        state: pa.Table,
+        tuples: pa.Schema,
+        key_rows: pa.Table,
+        gone: NDArray[np.bool_] | None = None,
+    ) -> pa.Table:
+        """Return a row for each key that is left, in the types of the tuples."""
+        if gone is not None and gone.any():
+            left = pa.array(~gone)
+            state, key_rows = state.filter(left), key_rows.filter(left)
+        rows = self.with_keys(key_rows, state)
+        types = self.results(self.given_types(tuples).empty_table()).schema.types
+        for number, kind in enumerate(types, start=key_rows.num_columns):
+            name = rows.column_names[number]
+            if rows.column(number).type != kind:
+                rows = rows.set_column(number, name, cast_back(rows.column(number), kind, name))
+        return rows
 
     def emitted_schema(self, tuples: pa.Schema, key: str | Sequence[str]) -> pa.Schema | None:
         """Return the columns of what is sent on, given those of the tuples; None for nothing."""
@@ -161,7 +202,7 @@ class Fold(ABC):
                 return tuples
             case Emit.CHANGES:
                 key_fields = [tuples.field(column_index(tuples, name)) for name in key_names(key)]
-                state = self.state(tuples).empty_table()
+                state = self.given_types(tuples).empty_table()
                 return self.with_keys(pa.schema(key_fields).empty_table(), state).schema
             case Emit.OWN:
                 return self.own_schema()
@@ -190,8 +231,10 @@ class Fold(ABC):
         schema = self.state(tuples.schema)
         keys, firsts, _ = key_numbers(tuples, names)
         key_rows = take_rows(tuples.select(names), firsts)
-        state, _ = self.step(tuples, keys, nothing(schema, len(firsts)), key_rows)
-        return take_rows(self.with_keys(key_rows, state), np.argsort(firsts))
+        state, _, gone = self.step(tuples, keys, nothing(schema, len(firsts)), key_rows)
+        if gone is not None:
+            firsts = firsts[~gone]
+        return take_rows(self._changes(state, tuples.schema, key_rows, gone), np.argsort(firsts))
 
     def checked(
         self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table

@@ -1,27 +1,45 @@
 """The keys of a table: one 64-bit code for each row, and numbers for those that differ."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from grouping.hashing import key_places
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError, InvalidKeyError
-from sketches.keys import Codes, pair_codes
+from optimizers.folds.casting import cast, one_array, take_rows
+from optimizers.folds.types import SOLID, normal_key
+from sketches.keys import Codes, as_keys, pair_codes
+
+__all__ = [
+    "SOLID",
+    "KeyNumbers",
+    "Numbered",
+    "codes_of",
+    "column_index",
+    "key_names",
+    "key_numbers",
+    "row_numbers",
+    "take_rows",
+]
 
 Numbers = NDArray[np.int64]
 
-# What views are cast to where Arrow cannot do without.
-SOLID = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_WORTH_HASHING = 1 << 15  # rows
+_SAMPLE = 1 << 13
+_MOSTLY = 0.96  # of a sample: so many different ones that most keys come once or twice
 
 
 class KeyNumbers(NamedTuple):
     """The keys of a table, numbered from 0 in the order of their places on the ring of hashes.
 
-    That is the order in which state is kept, so rows by number need no sorting.
+    That is the order in which state is kept, so rows by number need no sorting. Keys have
+    numbers of their own even where their codes or places are equal.
 
     Attributes:
         keys: for each row, the number of its key.
@@ -32,6 +50,18 @@ class KeyNumbers(NamedTuple):
     keys: Numbers
     firsts: Numbers
     codes: Codes
+
+
+class Numbered(NamedTuple):
+    """Rows by their values: equal rows have equal numbers, others have others.
+
+    Attributes:
+        rows: for each row, the number of its values.
+        size: how many different ones there are; each number below is that of some row.
+    """
+
+    rows: Numbers
+    size: int
 
 
 def codes_of(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> Codes:
@@ -58,7 +88,9 @@ def codes_of(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> Co
 
 
 def key_numbers(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> KeyNumbers:
-    """Number the keys of a table in the order of their places by the hash of a seed.
+    """Number the keys of a table: by the keys themselves, so that no two are taken for one.
+
+    Their order is that of their places by the hash of a seed.
 
     Raises:
         FoldError: a column is not there, or is there twice.
@@ -70,12 +102,35 @@ def key_numbers(table: pa.Table, columns: str | Sequence[str], seed: int = 0) ->
     ([0, 1, 0], [0, 1], 2)
     """
     names = key_names(columns)
-    if len(names) > 1:
-        return _of_codes(codes_of(table, names, seed), seed)
-    batch = _column(table, names[0], seed)
-    if batch.places is None:
-        return _of_codes(batch.column.codes, seed)
-    return _of_words(batch.places, batch.column.codes, seed)
+    found = [_words(table, name, seed) for name in names]
+    numbered = found[0].numbered
+    for words in found[1:]:
+        numbered = _combined(numbered, words.numbered)
+    codes = found[0].hashed(names[0], seed)
+    if len(found) > 1:
+        firsts = _firsts(numbered)
+        codes = codes[found[0].numbered.rows[firsts]]
+        for name, words in zip(names[1:], found[1:], strict=True):
+            own = words.hashed(name, seed)[words.numbered.rows[firsts]]
+            codes = pair_codes(codes, own, seed)
+    order = _by_place(key_places(codes, seed))
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.arange(len(order))
+    keys = numbers[numbered.rows]
+    return KeyNumbers(keys, _firsts(Numbered(keys, numbered.size)), codes[order])
+
+
+def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Numbered:
+    """Number rows by all that is in their columns; of no columns, all are equal.
+
+    Args:
+        columns: columns of one length, of types that state keeps.
+        rows: how many rows there are.
+    """
+    numbered = Numbered(np.zeros(rows, dtype=np.int64), min(rows, 1))
+    for column in columns:
+        numbered = _combined(numbered, _encoded(column).numbered)
+    return numbered
 
 
 def key_names(columns: str | Sequence[str]) -> tuple[str, ...]:
@@ -97,59 +152,153 @@ def column_index(schema: pa.Schema, name: str) -> int:
     raise FoldError(f"the tuples have no column {name!r}; their columns: {known}")
 
 
-def _column(table: pa.Table, name: str, seed: int) -> KeyBatch:
+class _Words(NamedTuple):
+    """The different keys of a column, and which of them each row has.
+
+    Attributes:
+        numbered: the number of each row's key.
+        words: the keys by number; None where their codes are known.
+        codes: their codes; None where they are not known.
+    """
+
+    numbered: Numbered
+    words: pa.Array | None
+    codes: Codes | None = None
+
+    def hashed(self, name: str, seed: int) -> Codes:
+        """Return the codes of the keys by number; each key is hashed once."""
+        if self.codes is not None:
+            return self.codes
+        with _named(name):
+            return as_keys(self.words, copy=False, seed=seed).codes
+
+
+def _words(table: pa.Table, name: str, seed: int) -> _Words:
+    """Read a column of keys.
+
+    Raises:
+        InvalidKeyError: a key is missing, or of a type that cannot be a key.
+    """
     column = table.column(column_index(table.schema, name))
-    try:
-        return KeyBatch.read(column, seed)
-    except InvalidKeyError as error:
-        raise InvalidKeyError(f"key column {name!r}: {error}") from None
+    with _named(name):
+        KeyBatch.read(column.slice(0, 0))  # refuses types that cannot be keys
+        dictionary = _dictionary_of(column)
+        if dictionary is not None:
+            return _used(dictionary)
+        try:
+            normal = cast(column, normal_key(column.type))
+        except pa.ArrowInvalid:  # an integer without a sign that is too large for one with a sign
+            KeyBatch.read(column)
+            raise
+        if normal.null_count:
+            KeyBatch.read(column)  # says which is missing
+        return _hashed(normal, seed) or _encoded(normal)
 
 
-def _of_codes(codes: Codes, seed: int) -> KeyNumbers:
-    """Number codes by a hash table, which is many times faster than sorting all of them."""
-    encoded = pa.array(codes).dictionary_encode()
-    rows = encoded.indices.to_numpy().astype(np.int64)
-    return _in_order(rows, encoded.dictionary.to_numpy(), seed)
+def _dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray | None:
+    """Return a column as one dictionary array without gaps; None if it is not worth it."""
+    if not pa.types.is_dictionary(column.type) or not column.num_chunks:
+        return None
+    array = one_array(column)
+    if not isinstance(array, pa.DictionaryArray) or len(array.dictionary) > len(array):
+        return None
+    return None if array.null_count or array.dictionary.null_count else array
 
 
-def _of_words(places: NDArray[np.intp], words: Codes, seed: int) -> KeyNumbers:
+def _used(array: pa.DictionaryArray) -> _Words:
     """Number the words that rows use; several words may be one key, and some be unused."""
-    distinct = _of_codes(words, seed)
-    rows = distinct.keys[places]
-    used = np.zeros(len(distinct.codes), dtype=np.bool_)
+    words = pa.chunked_array([array.dictionary])
+    distinct = _encoded(cast(words, normal_key(words.type)))
+    indices = array.indices.to_numpy(zero_copy_only=False)
+    numbered = _compact(distinct.numbered.rows[indices], distinct.numbered.size)
+    if numbered.size == distinct.numbered.size:
+        return _Words(numbered, distinct.words)
+    used = np.unique(distinct.numbered.rows[indices])
+    return _Words(numbered, distinct.words.take(pa.array(used)))  # type: ignore[union-attr]
+
+
+def _hashed(column: pa.ChunkedArray, seed: int) -> _Words | None:
+    """Number texts by their codes, and make sure by the texts that no two have one.
+
+    Where most keys come once, that is faster than a hash table of texts; None where it is not,
+    and where codes do not tell them apart.
+    """
+    if len(column) < _WORTH_HASHING or not (
+        pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    ):
+        return None
+    sample = column.slice(0, _SAMPLE)
+    if pc.count_distinct(sample).as_py() < _MOSTLY * _SAMPLE:
+        return None
+    texts = one_array(column)
+    encoded = pa.array(as_keys(texts, copy=False, seed=seed).codes).dictionary_encode()
+    rows = encoded.indices.to_numpy().astype(np.int64)
+    numbered = Numbered(rows, len(encoded.dictionary))
+    firsts = _firsts(numbered)[rows]
+    again = np.flatnonzero(firsts != np.arange(len(rows)))
+    if not pc.all(
+        pc.equal(texts.take(pa.array(again)), texts.take(pa.array(firsts[again]))), min_count=0
+    ).as_py():
+        return None
+    return _Words(numbered, None, encoded.dictionary.to_numpy())
+
+
+def _compact(rows: Numbers, count: int) -> Numbered:
+    """Return numbers without gaps, in the same order."""
+    used = np.zeros(count, dtype=np.bool_)
     used[rows] = True
     if used.all():
-        return KeyNumbers(rows, _firsts(rows, len(distinct.codes)), distinct.codes)
-    numbers = np.cumsum(used) - 1
-    rows = numbers[rows]
-    return KeyNumbers(rows, _firsts(rows, int(used.sum())), distinct.codes[used])
+        return Numbered(rows, count)
+    return Numbered((np.cumsum(used) - 1)[rows], int(used.sum()))
 
 
-def _in_order(rows: Numbers, codes: Codes, seed: int) -> KeyNumbers:
-    """Number distinct codes anew by their places, given the number that each row has so far."""
-    order = np.argsort(key_places(codes, seed))
-    numbers = np.empty(len(order), dtype=np.int64)
-    numbers[order] = np.arange(len(order))
-    rows = numbers[rows]
-    return KeyNumbers(rows, _firsts(rows, len(codes)), codes[order])
+def _encoded(column: pa.ChunkedArray) -> _Words:
+    """Number the values of a column by a hash table, many times faster than by sorting."""
+    if not len(column):
+        return _Words(Numbered(np.empty(0, dtype=np.int64), 0), pa.nulls(0, column.type))
+    encoded = column.dictionary_encode(null_encoding="encode").chunks
+    rows = np.concatenate([piece.indices.to_numpy() for piece in encoded]).astype(np.int64)
+    words = encoded[-1].dictionary  # of all pieces
+    return _Words(Numbered(rows, len(words)), words)
 
 
-def _firsts(rows: Numbers, count: int) -> Numbers:
+def _combined(one: Numbered, other: Numbered) -> Numbered:
+    """Number pairs of numbers; there are fewer than 2^31 of each, so that pairs fit 64 bits."""
+    if one.size <= 1 or other.size == len(other.rows):
+        return other
+    if other.size <= 1 or one.size == len(one.rows):
+        return one
+    pairs = one.rows * other.size + other.rows
+    return _encoded(pa.chunked_array([pa.array(pairs)])).numbered
+
+
+def _by_place(places: Codes) -> Numbers:
+    """Return the order of places; keys of one place keep the order that they have."""
+    order = np.argsort(places)
+    ordered = places[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.argsort(places, kind="stable")
+    return order
+
+
+def _firsts(numbered: Numbered) -> Numbers:
     """Return the first row of each number; where one index comes often, NumPy keeps the last."""
-    firsts = np.empty(count, dtype=np.int64)
+    rows = numbered.rows
+    firsts = np.empty(numbered.size, dtype=np.int64)
     firsts[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
     return firsts
 
 
-def take_rows(table: pa.Table, rows: Any) -> pa.Table:
-    """Return these rows of a table, in this order, in one chunk a column."""
-    places = pa.array(rows)
-    columns = [_taken(column, places) for column in table.combine_chunks().columns]
-    return pa.table(columns, schema=table.schema)
+def _column(table: pa.Table, name: str, seed: int) -> KeyBatch:
+    column = table.column(column_index(table.schema, name))
+    with _named(name):
+        return KeyBatch.read(column, seed)
 
 
-def _taken(column: pa.ChunkedArray, places: pa.Array) -> pa.ChunkedArray:
-    solid = SOLID.get(column.type)  # Arrow cannot take from views
-    if solid is None:
-        return column.take(places)
-    return column.cast(solid).take(places).cast(column.type)
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say of any error which column the keys are in."""
+    try:
+        yield
+    except InvalidKeyError as error:
+        raise InvalidKeyError(f"key column {name!r}: {error}") from None

@@ -1,28 +1,27 @@
 """The different values of a column, and the most weighty of them, for each key."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import FoldError
-from optimizers.folds.columns import array_of, filled, one_array, present, type_of
+from optimizers.folds.casting import one_array
+from optimizers.folds.columns import array_of, filled, normal_type_of, present, type_of
 from optimizers.folds.fold import Fold, check_parts
 from optimizers.folds.ordinals import is_ordered, ordinals, ranks
-from optimizers.folds.sums import added, sum_type
+from optimizers.folds.sums import added, sum_type, zeros
 from sketches.checks import whole
-from sketches.keys import Codes, as_keys
 
 
 @dataclass(frozen=True, repr=False)
 class Distinct(Fold):
     """How many different values a column has had, for each key: exactly.
 
-    Kept are the 64-bit codes of the values, ascending; so two different texts, byte strings or
-    decimals may be taken for one, with a probability of about 2^-64 for any two. Nulls are not
-    values. All NaN are one value, and so are the two zeros.
+    Kept are the values themselves, in their order. Nulls are not values. All NaN are one value,
+    and so are the two zeros.
 
     >>> visits = pa.table({"user": ["ann", "bob", "ann"], "page": ["/", "/", "/exit"]})
     >>> Distinct("page")(visits, "user").to_pydict()
@@ -35,25 +34,25 @@ class Distinct(Fold):
     column: str
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
-        """Return the one column that is kept, of lists."""
+        """Return the one column that is kept, of lists of values in normal form."""
         _check_ordered(self, self.column, tuples)
-        return pa.schema([("codes", pa.large_list(pa.uint64()))])
+        kind = normal_type_of(tuples, self.column)
+        return pa.schema([("values", pa.large_list(kind))])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
         """Add the values of each key to those it had."""
         numbers = self.checked(tuples, keys, before)
         values, numbers = filled(array_of(tuples, self.column), numbers)
-        return _united(before, numbers, _codes(values))
+        return _united(before, numbers, values)
 
     def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
         """Return the values that either has."""
         check_parts(one, other)
-        keys, codes = _flat(other, "codes")
-        return _united(one, keys, codes.to_numpy())
+        return _united(one, *_flat(other, "values"))
 
     def results(self, state: pa.Table) -> pa.Table:
         """Return how many values there are."""
-        lengths = one_array(state.column("codes")).value_lengths().fill_null(0)
+        lengths = one_array(state.column("values")).value_lengths().fill_null(0)
         return pa.table({"distinct": lengths.cast(pa.int64())})
 
 
@@ -86,14 +85,17 @@ class TopK(Fold):
         object.__setattr__(self, "k", whole("k", self.k, at_least=1))
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
-        """Return the one column that is kept, of lists of values and totals."""
+        """Return the one column that is kept, of lists of values in normal form and totals."""
+        return self._totals(tuples, normal_type_of(tuples, self.column))
+
+    def given_types(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the same with values of the type of the column."""
+        return self._totals(tuples, type_of(tuples, self.column))
+
+    def _totals(self, tuples: pa.Schema, kind: pa.DataType) -> pa.Schema:
         _check_ordered(self, self.column, tuples)
-        entry = pa.struct(
-            [
-                ("value", type_of(tuples, self.column)),
-                ("total", pa.int64() if self.by is None else sum_type(self, self.by, tuples)),
-            ]
-        )
+        total = pa.int64() if self.by is None else sum_type(self, self.by, tuples)
+        entry = pa.struct([("value", kind), ("total", total)])
         return pa.schema([("totals", pa.large_list(entry))])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
@@ -102,19 +104,20 @@ class TopK(Fold):
         values = array_of(tuples, self.column)
         if self.by is None:
             values, numbers = filled(values, numbers)
-            return self._totalled(before, numbers, values, np.ones(len(values), dtype=np.int64))
+            ones = pa.array(np.ones(len(values), dtype=np.int64))
+            return self._totalled(before, numbers, values, ones)
         weights = array_of(tuples, self.by)
         if values.null_count or weights.null_count:
             there = present(values) & present(weights)
             values, weights = values.filter(pa.array(there)), weights.filter(pa.array(there))
             numbers = numbers[there]
-        return self._totalled(before, numbers, values, weights.to_numpy())
+        return self._totalled(before, numbers, values, weights)
 
     def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
         """Add the totals of both."""
         check_parts(one, other)
         keys, entries = _flat(other, "totals")
-        return self._totalled(one, keys, entries.field("value"), entries.field("total").to_numpy())
+        return self._totalled(one, keys, *entries.flatten())
 
     def results(self, state: pa.Table) -> pa.Table:
         """Return the first ``k`` of each key, largest total first."""
@@ -128,24 +131,22 @@ class TopK(Fold):
         return pa.table({"top": lists.cast(pa.list_(entries.type))})
 
     def _totalled(
-        self, before: pa.Table, keys: NDArray[np.int64], values: pa.Array, weights: NDArray[Any]
+        self, before: pa.Table, keys: NDArray[np.int64], values: pa.Array, weights: pa.Array
     ) -> pa.Table:
         """Add weights to the totals of values: those kept come first, so no cut shows."""
         kept_keys, kept = _flat(before, "totals")
+        kept_values, kept_totals = kept.flatten()
         all_keys = np.concatenate([kept_keys, keys])
-        numbers, to_values = ordinals(pa.concat_arrays([kept.field("value"), values]))
+        numbers, to_values = ordinals(pa.concat_arrays([kept_values, values]))
         places, distinct = ranks(numbers)
         width = max(len(distinct), 1)
         rows, pairs = ranks(all_keys * width + places)
-        totals = np.zeros(len(pairs), dtype=kept.field("total").to_numpy().dtype)
         name = self.column if self.by is None else self.by
-        for part_rows, part in (
-            (rows[: len(kept)], kept.field("total").to_numpy()),
-            (rows[len(kept) :], weights),
-        ):
-            totals = added(name, totals, part, part_rows)
+        totals = zeros(kept_totals.type, len(pairs))
+        totals = added(name, totals, kept_totals, rows[: len(kept)])
+        totals = added(name, totals, weights, rows[len(kept) :])
         entries = pa.StructArray.from_arrays(
-            [to_values(distinct[pairs % width]), pa.array(totals)], fields=list(kept.type)
+            [to_values(distinct[pairs % width]), totals], fields=list(kept.type)
         )
         return pa.table([_lists(pairs // width, entries, len(before))], schema=before.schema)
 
@@ -170,26 +171,15 @@ def _lists(keys: NDArray[np.int64], entries: pa.Array, count: int) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(offsets), entries)
 
 
-def _united(before: pa.Table, keys: NDArray[np.int64], codes: Codes) -> pa.Table:
-    """Add codes to the sorted lists of codes of their keys."""
-    kept_keys, kept = _flat(before, "codes")
-    places, distinct = ranks(np.concatenate([kept.to_numpy(), codes]))
+def _united(before: pa.Table, keys: NDArray[np.int64], values: pa.Array) -> pa.Table:
+    """Add values to the sorted lists of values of their keys."""
+    kept_keys, kept = _flat(before, "values")
+    numbers, to_values = ordinals(pa.concat_arrays([kept, values]))
+    places, distinct = ranks(numbers)
     width = max(len(distinct), 1)
     pairs = ranks(np.concatenate([kept_keys, keys]) * width + places).distinct
-    lists = _lists(pairs // width, pa.array(distinct[pairs % width]), len(before))
+    lists = _lists(pairs // width, to_values(distinct[pairs % width]), len(before))
     return pa.table([lists], schema=before.schema)
-
-
-def _codes(values: pa.Array) -> Codes:
-    """Return a code for each value, equal for equal values in every batch."""
-    kind = values.type
-    if pa.types.is_decimal(kind):
-        return as_keys(values.cast(pa.string())).codes
-    if pa.types.is_integer(kind) and kind != pa.uint64():
-        return as_keys(values).codes
-    if isinstance(values, pa.StringArray | pa.LargeStringArray) or "binary" in str(kind):
-        return as_keys(values).codes
-    return ordinals(values).numbers.view(np.uint64)
 
 
 def _check_ordered(fold: Fold, column: str, tuples: pa.Schema) -> None:

@@ -76,13 +76,11 @@ class Together(Fold):
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the columns of all folds, each with its fold's name before it."""
-        return pa.schema(
-            [
-                (f"{name}.{kept.name}", kept.type)
-                for name, fold in self.folds
-                for kept in fold.state(tuples)
-            ]
-        )
+        return self._named([fold.state(tuples) for _, fold in self.folds])
+
+    def given_types(self, tuples: pa.Schema) -> pa.Schema:
+        """Return the same columns in the types of the tuples."""
+        return self._named([fold.given_types(tuples) for _, fold in self.folds])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
         """Let each fold take in the tuples."""
@@ -109,6 +107,16 @@ class Together(Fold):
         if twice:
             raise FoldError(f"{self!r} has two results called {twice[0]!r}; name its folds apart")
         return pa.table(columns, names=names)
+
+    def _named(self, schemas: list[pa.Schema]) -> pa.Schema:
+        """Return the columns of each fold with its name before them."""
+        return pa.schema(
+            [
+                (f"{name}.{kept.name}", kept.type)
+                for (name, _), schema in zip(self.folds, schemas, strict=True)
+                for kept in schema
+            ]
+        )
 
     def _parts(self, state: pa.Table) -> Iterator[tuple[Fold, pa.Table]]:
         """Return each fold with its own columns of the state, under its own names."""

@@ -183,7 +183,10 @@ def _reason(error: Exception) -> str:
     if number in _FORBIDDEN:
         return "permission denied; let the user that runs the job read and write there"
     if number in _MISSING:
-        return "it is missing; if it was moved or removed, bring it back"
+        return (
+            "it is missing, or its folder cannot be made; if it was moved or removed, bring it "
+            "back, else give another path"
+        )
     if number in _NO_FOLDER:
         return "it, or what it should stand in, is a file and no folder; give another path"
     return f"{error}; see to the file system, then start again"

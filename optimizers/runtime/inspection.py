@@ -10,6 +10,7 @@ from optimizers.runtime.files import Location
 from optimizers.runtime.identity import Identity
 from optimizers.runtime.records import Commit
 from optimizers.runtime.state_file import FOLDER, read_states
+from optimizers.runtime.state_keys import key_of, repeats
 from optimizers.runtime.state_table import PLACE, VALUE, key_names, places_of
 
 
@@ -117,14 +118,12 @@ def _joined(operator: str, tables: list[pa.Table]) -> pa.Table:
 
 
 def _check_owners(operator: str, rows: pa.Table) -> None:
-    places = places_of(rows)
-    twice = np.flatnonzero(places[1:] == places[:-1])
+    twice = np.flatnonzero(repeats(rows))
     if len(twice):
         row = int(twice[0])
-        key = [rows.column(name)[row].as_py() for name in key_names(rows)]
         raise StateError(
-            f"two instances of operator {operator!r} keep state of key {key} at place "
-            f"{rows.column(PLACE)[row]}, which only one may own; go back to a copy of the "
+            f"two instances of operator {operator!r} keep state of key {key_of(rows, row)} at "
+            f"place {rows.column(PLACE)[row]}, which only one may own; go back to a copy of the "
             "checkpoint that was made before"
         )
 

@@ -9,21 +9,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.hashing import key_places
-from optimizers.errors import StateError
+from optimizers.errors import FoldError, StateError
+from optimizers.folds.casting import solid, take_rows
 from optimizers.folds.each_key import EachKey
-from optimizers.folds.keys import key_numbers, take_rows
+from optimizers.folds.fold import Fold, Step, nothing
+from optimizers.folds.keys import key_numbers
 from optimizers.operators import Operator
 from optimizers.runtime import probes, resident
 from optimizers.runtime.bad_rows import BadRows
-from optimizers.runtime.changes import (
-    before_of,
-    in_order,
-    last_of_each,
-    marked,
-    merged,
-    rows_of,
-    solid,
-)
+from optimizers.runtime.changes import before_of, in_order, marked, merged, rows_of
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.layout import Instance
 from optimizers.runtime.reports import TaskReport
@@ -36,8 +30,9 @@ from optimizers.runtime.state_file import (
     should_rewrite,
     write_state,
 )
-from optimizers.runtime.state_merging import replaced
-from optimizers.runtime.state_table import key_names, places_of, without
+from optimizers.runtime.state_keys import Match, keys_at, match
+from optimizers.runtime.state_merging import last_of_each, replaced
+from optimizers.runtime.state_table import key_names
 from optimizers.runtime.work import Ticket, Work
 from sketches.keys import Codes
 
@@ -78,8 +73,8 @@ class KeyedInstance:
         emitted = None
         if tuples is not None and len(tuples):
             state, changed, emitted = self._fold(state, tuples)
-            changes = [*changes, marked(changed, gone=False)]
-        if state is not None and changes:
+            changes.append(changed)
+        if state is not None and any(map(len, changes)):
             self._write(files, state, changes)
         return emitted
 
@@ -115,10 +110,10 @@ class KeyedInstance:
             return self._adopt_orphans(state)
         changes = []
         if state is not None:
-            left = state.filter(pa.array(self._owners(state) != self.instance.number))
-            if len(left):
-                state = without(state, places_of(left))
-                changes.append(marked(left, gone=True))
+            mine = self._owners(state) == self.instance.number
+            if not mine.all():
+                changes.append(marked(state.filter(pa.array(~mine)), gone=True))
+                state = state.filter(pa.array(mine)).combine_chunks()
         arrived = self._received()
         if arrived is not None:
             self.report.taken_over += len(arrived)
@@ -163,7 +158,7 @@ class KeyedInstance:
     def _fold(
         self, state: pa.Table | None, tuples: pa.Table
     ) -> tuple[pa.Table, pa.Table, pa.Table | None]:
-        """Return the state after the tuples, the rows that changed, and what is to be emitted."""
+        """Return the state after the tuples, the changes to it, and what is to be emitted."""
         operator = self.work.topology.operator(self.instance.operator)
         fold = self.work.fold(operator.name)
         started = time.process_time()
@@ -171,23 +166,31 @@ class KeyedInstance:
         numbers, firsts, codes = key_numbers(tuples, names, self._seed)
         key_rows = solid(take_rows(tuples.select(names), firsts))
         self._check_owner(key_rows, codes)
-        places = key_places(codes, self._seed)
-        schema = fold.state(tuples.schema)
-        before = before_of(schema, state, places, key_rows)
+        keys = keys_at(key_places(codes, self._seed), key_rows)
+        if state is None:
+            state = rows_of(keys.slice(0, 0), nothing(fold.state(tuples.schema), 0))
+        known = match(state, keys)
+        before = before_of(state, known)
         failed: list[int] = []
         if isinstance(fold, EachKey):
             refuse = self._refusing(operator, failed)
-            after, emitted = fold.step(tuples, numbers, before, key_rows, refuse)
+            step = fold.step(tuples, numbers, before, key_rows, refuse)
         else:
-            after, emitted = fold.step(tuples, numbers, before, key_rows)
-        changed = rows_of(places, key_rows, after)
+            step = fold.step(tuples, numbers, before, key_rows)
+        gone = _gone_in(step, fold, len(firsts))
+        rows = rows_of(keys, step.state)
         if failed:  # their state stays as it was, or absent
-            changed = take_rows(changed, np.setdiff1d(np.arange(len(changed)), failed))
-        state = changed if state is None else replaced(state, changed)
+            good = np.setdiff1d(np.arange(len(rows)), failed)
+            rows, gone = take_rows(rows, good), gone[good]
+            known = Match(known.found[good], known.rows[good])
+        state = replaced(state, rows, gone=gone, known=known)
         self.report.seconds += time.process_time() - started
         counts = np.bincount(numbers, minlength=len(codes))
         probes.observe_keys(self.work, operator.name, key_rows, codes, counts, self.report)
-        return state, changed, emitted
+        changes = marked(rows, gone=gone)
+        if gone.any():  # of a key that came and went in this batch there is nothing to tell
+            changes = changes.filter(pa.array(~gone | known.found))
+        return state, changes, step.emitted
 
     def _refusing(
         self, operator: Operator, failed: list[int]
@@ -237,4 +240,18 @@ class KeyedInstance:
         self.report.state = (file,) if whole else (*files, file)
         self.report.state_rows = len(state)
         self.report.columns = columns_of(state)
-        resident.keep(self.work.location, self.instance, self.report.state, state)
+        most = self.work.settings.resident_each
+        resident.keep(self.work.location, self.instance, self.report.state, state, most=most)
+
+
+def _gone_in(step: Step, fold: Fold, keys: int) -> NDArray[np.bool_]:
+    """Return which keys a fold deletes."""
+    if step.gone is None:
+        return np.zeros(keys, dtype=np.bool_)
+    gone = np.asarray(step.gone)
+    if gone.dtype != np.bool_ or gone.shape != (keys,):
+        raise FoldError(
+            f"{fold!r} says by {gone.dtype} of shape {gone.shape} which of {keys} keys are gone; "
+            "give a boolean for each, or None"
+        )
+    return gone

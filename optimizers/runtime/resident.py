@@ -1,4 +1,8 @@
-"""State that stays in the memory of a process from batch to batch, so that it is not read again."""
+"""State that stays in the memory of a process from batch to batch, so that it is not read again.
+
+An instance's task may run in any worker of its executor, so each may come to hold a copy. What one
+keeps at most is its share of what the executor may keep (`Settings.resident`).
+"""
 
 from collections import OrderedDict
 
@@ -7,8 +11,6 @@ import pyarrow as pa
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Instance
 from optimizers.runtime.state_file import StateFile, read_states
-
-_RESIDENT_BYTES = 1 << 29
 
 _Name = tuple[str, Instance]
 
@@ -20,12 +22,14 @@ class _Memory:
         self.states: OrderedDict[_Name, tuple[tuple[StateFile, ...], pa.Table]] = OrderedDict()
         self.bytes = 0
 
-    def put(self, name: _Name, files: tuple[StateFile, ...], state: pa.Table) -> None:
+    def put(self, name: _Name, files: tuple[StateFile, ...], state: pa.Table, most: int) -> None:
         """Put a state in place of the one it replaces, and forget the oldest if it is too much."""
         self.drop(name)
-        self.states[name] = files, state
-        self.bytes += state.nbytes
-        while self.bytes > _RESIDENT_BYTES:
+        size = state.nbytes
+        if size <= most:  # else none of the others need go for it
+            self.states[name] = files, state
+            self.bytes += size
+        while self.bytes > most:
             self.drop(next(iter(self.states)))
 
     def drop(self, name: _Name) -> None:
@@ -50,10 +54,28 @@ def state_in(
 
 
 def keep(
-    location: Location, instance: Instance, files: tuple[StateFile, ...], state: pa.Table
+    location: Location,
+    instance: Instance,
+    files: tuple[StateFile, ...],
+    state: pa.Table,
+    *,
+    most: int,
 ) -> None:
-    """Keep state for the next batch, and forget what was not used for the longest time."""
-    _MEMORY.put((location.root, instance), files, state)
+    """Keep state for the next batch, and forget what was not used for the longest time.
+
+    Args:
+        location: the checkpoint.
+        instance: whose state it is.
+        files: the files that hold it as well.
+        state: the state.
+        most: how many bytes of state this process keeps, of all instances together.
+    """
+    _MEMORY.put((location.root, instance), files, state, most)
+
+
+def kept() -> int:
+    """Return how many bytes of state this process keeps."""
+    return _MEMORY.bytes
 
 
 def forget() -> None:

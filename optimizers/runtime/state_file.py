@@ -17,8 +17,9 @@ import pyarrow as pa
 from optimizers.documents import Record
 from optimizers.errors import CheckpointError, InvalidValueError, StateError
 from optimizers.runtime.files import Location
+from optimizers.runtime.state_keys import check_rows
 from optimizers.runtime.state_merging import latest
-from optimizers.runtime.state_table import GONE, check_rows, selected
+from optimizers.runtime.state_table import GONE, selected
 from sketches.checks import whole
 from sketches.keys import Codes
 

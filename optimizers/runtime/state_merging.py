@@ -1,22 +1,18 @@
 """What tables of state and of changes to it add up to; see `state_table`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import StateError
-from optimizers.runtime.state_table import (
-    GONE,
-    VALUE,
-    Rows,
-    look_up,
-    numbers_of,
-    places_of,
-    taken,
-)
+from optimizers.runtime.state_keys import Match, match, repeats
+from optimizers.runtime.state_table import GONE, VALUE, Rows, numbers_of, places_of, taken
+
+Gone: TypeAlias = NDArray[np.bool_]
+"""Which rows say that their key is gone."""
 
 
 def latest(tables: Sequence[pa.Table]) -> pa.Table:
@@ -36,7 +32,7 @@ def latest(tables: Sequence[pa.Table]) -> pa.Table:
         raise StateError("no tables add up to no state; give at least one, be it empty")
     plain = [_without_gone(table) for table in tables]
     _check_columns(plain)
-    base, gone = _present(plain[0], tables[0]), _gone(tables[1:])
+    base, gone = _present(plain[0], _gone(tables[:1])), _gone(tables[1:])
     if len(plain) == 1:
         return base
     changes = pa.concat_tables(plain[1:])
@@ -46,31 +42,53 @@ def latest(tables: Sequence[pa.Table]) -> pa.Table:
     return _merged(base, changes, gone)
 
 
-def replaced(state: pa.Table, rows: pa.Table) -> pa.Table:
+def replaced(
+    state: pa.Table, rows: pa.Table, *, gone: Gone | None = None, known: Match | None = None
+) -> pa.Table:
     """Return the state after these rows, ascending as well, took the place of those they replace.
 
     Keys that were not there are added.
+
+    Args:
+        state: the state.
+        rows: other rows of it, each key once.
+        gone: which of the rows say only that their key is gone; none if not said.
+        known: where the keys of the rows are in the state, if that is known already.
     """
-    return latest([state, rows])
+    _check_columns([state, rows])
+    if gone is None:
+        gone = np.zeros(len(rows), dtype=np.bool_)
+    return _merged(state, rows, gone, known)
+
+
+def last_of_each(changes: Sequence[pa.Table]) -> pa.Table:
+    """Return the last change of each key, in the order of places."""
+    if len(changes) == 1:
+        return changes[0]
+    return taken(pa.concat_tables(changes), _newest(changes))
 
 
 def _newest(tables: Sequence[pa.Table]) -> Rows:
     """Return the rows that count, of all tables one after the other, in the order of places."""
-    places = np.concatenate([places_of(table) for table in tables])
+    everything = pa.concat_tables([table.drop_columns(_others(table)) for table in tables])
     # The tables are sorted already, which a stable sort finds and merely merges.
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    newest = np.ones(len(order), dtype=np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=newest[:-1])
-    chosen: Rows = order[newest]
+    order = np.argsort(places_of(everything), kind="stable")
+    chosen: Rows = order[~repeats(taken(everything, order))]
     return chosen
 
 
-def _merged(base: pa.Table, changes: pa.Table, gone: NDArray[np.bool_]) -> pa.Table:
+def _others(table: pa.Table) -> list[str]:
+    """Return the columns that have nothing to do with which key a row is of."""
+    return [name for name in table.column_names if name == GONE or name.startswith(VALUE)]
+
+
+def _merged(base: pa.Table, changes: pa.Table, gone: Gone, known: Match | None = None) -> pa.Table:
     """Return the base with one table of changes worked in; the base is not sorted again."""
     if not changes.num_rows:
         return base.combine_chunks()
-    found, rows = look_up(base, places_of(changes))
+    if not base.num_rows:
+        return _present(changes, gone)
+    found, rows = match(base, changes) if known is None else known
     if found.all() and not gone.any():
         return _with_values_of(base, changes, rows)
     numbers = np.arange(base.num_rows, base.num_rows + changes.num_rows)
@@ -117,13 +135,12 @@ def _check_columns(tables: Sequence[pa.Table]) -> None:
             )
 
 
-def _present(plain: pa.Table, table: pa.Table) -> pa.Table:
-    """Return the rows of a table without those of keys that are gone."""
-    gone = _gone([table])
-    return taken(plain, np.flatnonzero(~gone)) if gone.any() else plain.combine_chunks()
+def _present(rows: pa.Table, gone: Gone) -> pa.Table:
+    """Return the rows of keys that are not gone."""
+    return taken(rows, np.flatnonzero(~gone)) if gone.any() else rows.combine_chunks()
 
 
-def _gone(tables: Sequence[pa.Table]) -> NDArray[np.bool_]:
+def _gone(tables: Sequence[pa.Table]) -> Gone:
     """Return which rows, of all tables one after the other, say that a key is gone."""
     marks = [
         numbers_of(table.column(GONE))

@@ -1,19 +1,18 @@
 """Tables of state: one row a key, in the order of their places on the ring of hashes.
 
-A table of state has the column ``place`` (uint64, ascending, each key once), the columns of the
-key as ``key_0``, ``key_1``, ..., and what the operator keeps as ``value_...``. A table of changes
-may have ``gone`` as well: true where a key has left. Nothing here changes a table; what can be
-shared with the one before is.
+A table of state has the column ``place`` (uint64, ascending), the columns of the key as ``key_0``,
+``key_1``, ..., and what the operator keeps as ``value_...``. Each key is there once; different keys
+may have one place, see `state_keys`. A table of changes may have ``gone`` as well: true where a key
+has left or was deleted. Nothing here changes a table; what can be shared with the one before is.
 """
 
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optimizers.errors import InvalidValueError, StateError
+from optimizers.errors import InvalidValueError
 from sketches.checks import whole
 from sketches.keys import Codes
 
@@ -34,64 +33,6 @@ def places_of(rows: pa.Table) -> Codes:
 def key_names(rows: pa.Table) -> list[str]:
     """Return the names of the columns that hold the key."""
     return [name for name in rows.column_names if name.startswith(KEY)]
-
-
-def check_rows(rows: pa.Table) -> None:
-    """Refuse a table that is not one of state.
-
-    Raises:
-        StateError: a column is missing or strange, or a place is out of order.
-    """
-    for name in rows.column_names:
-        if name not in {PLACE, GONE} and not name.startswith((KEY, VALUE)):
-            raise StateError(f"state has a column {name!r}; call it {KEY}0 or {VALUE}{name}")
-    if len(set(rows.column_names)) < len(rows.column_names):
-        raise StateError(f"columns {rows.column_names} of state are not told apart; rename one")
-    for name, wanted in ((PLACE, pa.uint64()), (GONE, pa.bool_())):
-        if name not in rows.column_names:
-            if name == PLACE:
-                raise StateError(f"state has no column {PLACE!r} to find its keys by; add it")
-            continue
-        column = rows.column(name)
-        if column.type != wanted or column.null_count:
-            raise StateError(
-                f"column {name!r} of state is of type {column.type} with {column.null_count} "
-                f"nulls; make it {wanted} without any"
-            )
-    places = places_of(rows)
-    wrong = np.flatnonzero(places[1:] <= places[:-1])
-    if len(wrong):
-        first = int(wrong[0])
-        raise StateError(
-            f"place {places[first + 1]} comes after {places[first]} at row {first + 1}; "
-            "sort the rows by place, each key once"
-        )
-
-
-def look_up(state: pa.Table, places: Codes) -> tuple[NDArray[np.bool_], Rows]:
-    """Find keys by their places, which may come in any order.
-
-    Returns:
-        For each place whether it is in the state, and at which row; where it is not, the number
-        means nothing.
-    """
-    known = places_of(state)
-    rows: Rows = np.searchsorted(known, places).astype(np.int64, copy=False)
-    if not len(known):
-        return np.zeros(len(places), dtype=np.bool_), rows
-    np.minimum(rows, len(known) - 1, out=rows)
-    found: NDArray[np.bool_] = known[rows] == places
-    return found, rows
-
-
-def without(state: pa.Table, places: Codes) -> pa.Table:
-    """Return the state without the keys at these places; those it does not have are ignored."""
-    found, rows = look_up(state, places)
-    if not found.any():
-        return state
-    kept = np.ones(state.num_rows, dtype=np.bool_)
-    kept[rows[found]] = False
-    return state.filter(pa.array(kept)).combine_chunks()
 
 
 def slice_of(state: pa.Table, first_place: int, last_place: int) -> pa.Table:
@@ -123,7 +64,8 @@ def selected(
 
     Args:
         state: the table; it may have a column ``gone``.
-        places: places that are wanted, in any order, whether they are there or not.
+        places: places that are wanted, in any order, whether they are there or not. All keys come
+            that have one of them.
         groups: key groups that are wanted.
         key_groups: how many key groups there are; goes with ``groups``.
     """
@@ -131,41 +73,15 @@ def selected(
         return state
     wanted: list[Rows] = [np.empty(0, dtype=np.int64)]
     if places is not None:
-        found, rows = look_up(state, places)
-        wanted.append(rows[found])
+        known = places_of(state)
+        ends = (np.searchsorted(known, places, side=side) for side in ("left", "right"))
+        wanted += [np.arange(start, stop) for start, stop in zip(*ends, strict=True)]
     if groups is not None:
         if key_groups is None:
             raise InvalidValueError("groups without key_groups mean nothing; give their number")
         stretches = _stretches(state, groups, key_groups)
         wanted += [np.arange(start, stop) for start, stop in stretches]
     return taken(state, np.unique(np.concatenate(wanted)))
-
-
-def check_same_keys(state_rows: pa.Table, rows: pa.Table) -> None:
-    """Refuse two keys that are different but have one place.
-
-    Args:
-        state_rows: rows of the state.
-        rows: rows at the same places, in the same order.
-
-    Raises:
-        StateError: a key is not the one that the state has at its place, or is of another type.
-    """
-    for name in key_names(state_rows):
-        known, given = state_rows.column(name), rows.column(name)
-        if known.type != given.type:
-            raise StateError(
-                f"the state has keys of type {known.type} in {name!r} and these are of type "
-                f"{given.type}; cast them to {known.type}, or begin with a new checkpoint"
-            )
-        same = pc.fill_null(pc.equal(known, given), fill_value=False)
-        if not pc.all(same, min_count=0).as_py():
-            row = same.index(pa.scalar(value=False)).as_py()
-            raise StateError(
-                f"keys {known[row].as_py()!r} and {given[row].as_py()!r} in {name!r} have one "
-                f"place, {state_rows.column(PLACE)[row]}, and cannot be told apart; "
-                "spell one of them differently"
-            )
 
 
 def first_place(group: int, key_groups: int) -> int:

@@ -220,7 +220,7 @@ class Worker:
             return
         self.report.emitted += len(tuples)
         for outbox in self._outboxes:
-            yield from outbox.send(tuples)
+            yield from self._told(outbox.send(tuples))
         for edge, worker in self._attached:
             yield from worker._take(tuples, edge)  # noqa: SLF001  # one of its own kind
         if not self._outboxes and not self._attached and self._work.settings.keep_output:
@@ -228,7 +228,7 @@ class Worker:
 
     def _finish(self) -> Iterator[Parcel]:
         for outbox in self._outboxes:
-            yield from outbox.finish()
+            yield from self._told(outbox.finish())
         for _, worker in self._attached:
             yield from worker._finish()  # noqa: SLF001
         if self._output:
@@ -242,6 +242,10 @@ class Worker:
 
     def _outbox(self, edge: Edge) -> Outbox:
         return Outbox(self._work, edge, self._instance, self._sender, self.report, self._bad)
+
+    def _told(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
+        with self._telling():
+            yield from parcels
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from optimizers.runtime.state_file import StateFile
 from optimizers.runtime.ways import Way
 from optimizers.statistics import Probe
 from optimizers.topology import Topology
+from sketches.checks import whole
 from sketches.values import FrozenMap
 
 StateFiles = Mapping[str, tuple[tuple[StateFile, ...], ...]]
@@ -35,6 +36,9 @@ class Settings:
         most_keys: how many keys a task reports at most, the heaviest.
         parcel: how many tuples a parcel holds at most, unless the plan says otherwise.
         keep_output: whether what operators emit that feed nothing is kept in files.
+        resident: how many bytes of state the processes of one executor together keep in memory
+            from batch to batch, so that it is not read again. 0 for none.
+        sharing: how many processes of an executor share that; the engine sets it.
     """
 
     observes: frozenset[Probe] = frozenset()
@@ -42,6 +46,17 @@ class Settings:
     most_keys: int = 1 << 12
     parcel: int = 1 << 16
     keep_output: bool = True
+    resident: int = 1 << 30
+    sharing: int = 1
+
+    def __post_init__(self) -> None:
+        whole("resident", self.resident, at_least=0)
+        whole("sharing", self.sharing, at_least=1)
+
+    @property
+    def resident_each(self) -> int:
+        """How many bytes of state one process keeps in memory."""
+        return self.resident // self.sharing
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from optimizers.spark.engine import Run, SparkEngine, StreamingRun
 from optimizers.spark.frames import learn_tables, repartition
 from optimizers.spark.session import local_session
 from optimizers.spark.sinks import ToConsole, ToParquet
-from optimizers.spark.streaming import Sized
+from optimizers.spark.sized import Sized
 
 __all__ = [
     "Run",

@@ -20,15 +20,17 @@ from pyspark.sql.types import (
 
 from grouping.hashing import Parts
 from grouping.longest_first import longest_first
-from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.errors import InvalidValueError, PenstockError, UnknownNameError
 from optimizers.folds.rows import as_batches
-from optimizers.operators import columns_of
+from optimizers.front_door import front_door
 from optimizers.runtime.cost_meter import CostMeter
 from optimizers.runtime.cost_tally import count_costs
 from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.ways import Way
+from optimizers.spark import checks
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.hush import hushed
 from optimizers.spark.shipping import ship
 from optimizers.spark.slots import slots
 from sketches.checks import number, seed, whole
@@ -44,6 +46,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.uint64]
 
 
+@front_door
 def learn_costs(  # noqa: PLR0913
     rows: DataFrame,
     work: Callable[..., Any],
@@ -69,7 +72,10 @@ def learn_costs(  # noqa: PLR0913
     """
     share = number("sample", sample, above=0.0, up_to=1.0)
     most = whole("most_keys", most_keys, at_least=1)
-    _check_columns(rows, (key,))
+    checks.check_bounded(rows, "rows", "learn from rows that are there, such as those of last week")
+    if not isinstance(key, str):
+        raise InvalidValueError(f"key={key!r} names no column; give the name of one")
+    checks.key_columns(rows, key)
     if not callable(work):
         raise InvalidValueError(f"work={work!r} is not a function of record batches")
     ship(rows.sparkSession.sparkContext)
@@ -78,7 +84,7 @@ def learn_costs(  # noqa: PLR0913
     named = kind if isinstance(kind, StringType | BinaryType) else LongType()
     schema = StructType().add("key", named).add("count", "double").add("seconds", "double")
     sketch = CostSketch(_WIDTH, _DEPTH, exact=most)
-    with told_as_ours():
+    with hushed(rows.sparkSession), told_as_ours():
         count_costs(sketch, chosen.mapInArrow(_Measuring(work, key, most), schema).toArrow())
     if not sketch.total:
         raise InvalidValueError(
@@ -109,6 +115,7 @@ class _Measuring:
                     yield from table.to_batches()
 
 
+@front_door
 def balance(
     rows: DataFrame,
     partitions: int,
@@ -135,13 +142,14 @@ def balance(
     """
     count = whole("partitions", partitions, at_least=1)
     limit = whole("most", most, at_least=0)
-    prices = _prices(rows, costs, columns_of(key))
+    checks.check_bounded(rows, "rows", "use repartition(), which looks at no row before it is sent")
+    prices = _prices(rows, costs, checks.key_columns(rows, key))
     if _SLOT in rows.columns:
         raise InvalidValueError(f"a column is called {_SLOT!r}, which is needed here; rename it")
     ship(rows.sparkSession.sparkContext)
     counted = rows.select(functions.spark_partition_id().alias(_TASK), *prices.columns)
     grouped = counted.groupBy(_TASK, *prices.columns).agg(functions.count("*").alias(_COUNT))
-    with told_as_ours():
+    with hushed(rows.sparkSession), told_as_ours():
         seen = grouped.limit(limit + 1).toArrow()
     shares = _divided(prices, seen, count) if _total(seen) <= limit else {}
     schema = StructType([*rows.schema.fields]).add(_SLOT, IntegerType(), nullable=False)
@@ -185,14 +193,14 @@ def _prices(rows: DataFrame, costs: Any, columns: tuple[str, ...]) -> _Prices:
             raise InvalidValueError(
                 f"costs={costs!r} is a column, so that key={columns} says nothing; leave it out"
             )
-        _check_columns(rows, (costs,))
+        if costs not in rows.columns:
+            raise UnknownNameError.among("column", costs, rows.columns)
         kind = rows.schema[costs].dataType
         if not isinstance(kind, NumericType):
             raise InvalidValueError(f"costs: column {costs!r} is of type {kind}, not of numbers")
         return _Prices((costs,), None)
     if not columns:
         raise InvalidValueError("costs are by key; name its column with key=")
-    _check_columns(rows, columns)
     if isinstance(costs, Mapping):
         sketch = CostSketch(_WIDTH, _DEPTH, exact=len(costs))
         sketch.update(list(costs), list(costs.values()))
@@ -204,12 +212,6 @@ def _prices(rows: DataFrame, costs: Any, columns: tuple[str, ...]) -> _Prices:
         )
     sketch.mean  # noqa: B018  # refuses costs of nothing
     return _Prices(columns, sketch)
-
-
-def _check_columns(rows: DataFrame, columns: tuple[str, ...]) -> None:
-    for name in columns:
-        if name not in rows.columns:
-            raise UnknownNameError.among("column", name, rows.columns)
 
 
 def _total(seen: pa.Table) -> int:
@@ -261,7 +263,10 @@ class _Balancing:
         spreader = _Spreader(self.shares.get(task), self.partitions, task)
         numbers = slots(self.partitions)
         for batch in batches:
-            codes, costs = self.prices.of(pa.Table.from_batches([batch]))
+            try:
+                codes, costs = self.prices.of(pa.Table.from_batches([batch]))
+            except PenstockError as error:  # it is the user's own action that shows it
+                raise error.with_traceback(None) from None
             column = pa.array(numbers[spreader.spread(codes, costs)], pa.int32())
             fields = [*batch.schema, pa.field(_SLOT, pa.int32(), nullable=False)]
             yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=pa.schema(fields))

@@ -1,5 +1,6 @@
 """The engine: runs a job on Spark under an optimizer, and changes its plan while it runs."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,17 +10,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster
 from optimizers.fixed import Fixed
+from optimizers.front_door import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.files import Location
 from optimizers.runtime.history import REMEMBERED
 from optimizers.runtime.work import Settings
+from optimizers.spark import checks
 from optimizers.spark.leaving import Leaving, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
+from optimizers.spark.sized import Sized
 from optimizers.spark.sources import Sources, by_source, united
-from optimizers.spark.streaming import Sized, StreamingRun
+from optimizers.spark.streaming import StreamingRun
 from optimizers.topology import Topology
 
 __all__ = ["Run", "SparkEngine", "StreamingRun"]
@@ -56,7 +60,7 @@ class SparkEngine:
         settings: how tasks go about their work.
     """
 
-    checkpoint: str
+    checkpoint: str | os.PathLike[str]
     spark: SparkSession | None = None
     cluster: Cluster | None = None
     every: int = 10
@@ -65,6 +69,15 @@ class SparkEngine:
     remember: int = REMEMBERED
     settings: Settings = field(default_factory=Settings)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checkpoint", checks.check_checkpoint(self.checkpoint))
+        if self.spark is not None:
+            checks.check_session(self.spark)
+        if self.cluster is not None:
+            checks.check_cluster(self.cluster)
+        checks.check_settings(self.settings)
+
+    @front_door
     def run(
         self,
         topology: Topology,
@@ -90,10 +103,11 @@ class SparkEngine:
             each_aside: is called with the bad rows of operators with ``on_error="aside"`` in the
                 same way: columns ``operator``, ``batch``, ``reason``, and the ``row`` as JSON.
         """
+        checks.check_job(topology, optimizer)
+        listed = checks.listed(batches)
         leaving = Leaving(topology, each_batch, each_aside)
         leaving.check_taken()
         run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
-        listed = [batches] if isinstance(batches, DataFrame | Mapping) else batches
         for number, sources in enumerate(listed):
             if number >= run.next_batch:
                 run.execute(sources)
@@ -102,6 +116,7 @@ class SparkEngine:
         run.rest()
         return run
 
+    @front_door
     def start(  # noqa: PLR0913
         self,
         topology: Topology,
@@ -126,16 +141,21 @@ class SparkEngine:
             trigger: how often, as `DataStreamWriter.trigger` takes it; by default without pause.
             name: of the query, in Spark's own reports.
         """
+        checks.check_job(topology, optimizer)
         leaving = Leaving(topology, each_batch, each_aside)
         leaving.check_taken()
-        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
         given: dict[str, DataFrame | Sized] = by_source(topology, streams)
+        checks.check_streams(given)
+        if trigger is not None:
+            checks.check_trigger(trigger)
+        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
 
         def begin(batch: Callable[[DataFrame, int], None], rows: Mapping[str, int]) -> Any:
             frames = {
                 source: stream.read(rows[source]) if isinstance(stream, Sized) else stream
                 for source, stream in given.items()
             }
+            checks.check_streams(frames)
             writer = united(topology, frames).writeStream.foreachBatch(batch)
             writer = writer.option("checkpointLocation", f"{Location(self.checkpoint).root}/spark")
             if trigger:
@@ -150,6 +170,7 @@ class SparkEngine:
         # One batch only is never followed by another.
         return StreamingRun(run, begin, sized, again=not (trigger or {}).get("once"))
 
+    @front_door
     def replay(self, source: str, tuples: pa.Table, *, rows: int, partitions: int = 2) -> DataFrame:
         """Return recorded tuples of a source as a stream whose batches a plan can size.
 

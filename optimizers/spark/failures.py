@@ -1,8 +1,11 @@
 """Errors that happen on executors, told on the driver as what they are."""
 
 import re
+import textwrap
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -18,6 +21,9 @@ _NOTE = re.compile(r"^(at .+ in batch \d+)$", re.MULTILINE)
 # What Spark says when tasks had to run again and wrote other bytes, though some of the first had
 # been read. That is so whenever a machine is lost late in a batch: tasks tell how long they took.
 _READ_ALREADY = "indeterminate output was failed and retried"
+
+_LONGEST = 300  # characters of a reason
+_DEEPEST = 20  # causes of causes
 
 _AGAIN = (
     "tasks were lost, and ran again after some of their tuples had been read, so Spark gave the "
@@ -42,6 +48,19 @@ def told_as_ours() -> Iterator[None]:
         raise error from report
 
 
+@contextmanager
+def told_with_cause() -> Iterator[None]:
+    """Let an error of ours tell, on an executor, what it came of, which Spark leaves out."""
+    try:
+        yield
+    except PenstockError as error:
+        if error.__cause__ is not None:
+            # Indented, for `error_in` not to take it for the error.
+            story = "".join(traceback.format_exception(error.__cause__))
+            error.add_note(textwrap.indent(story, "    "))
+        raise
+
+
 def error_in(text: str) -> PenstockError | None:
     """Return the error of ours that a report of Spark tells of; None if there is none."""
     found = _OURS.findall(text)
@@ -57,3 +76,21 @@ def error_in(text: str) -> PenstockError | None:
         return kind(message + where)
     except TypeError:  # one that is made of more than a message
         return PenstockError(f"{name}: {message}{where}")
+
+
+def reason_of(report: Exception) -> str:
+    """Return in a line what a report of Spark comes down to: the message of the innermost cause.
+
+    >>> reason_of(ValueError("permission denied"))
+    'permission denied'
+    """
+    cause: Any = getattr(report, "java_exception", None) or getattr(report, "_origin", None)
+    text = str(report)
+    for _ in range(_DEEPEST if cause is not None else 0):
+        text = str(cause.getMessage() or cause.toString())
+        inner = cause.getCause()
+        if inner is None:
+            break
+        cause = inner
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

@@ -14,10 +14,12 @@ from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
 from grouping.partition import Partition, partition_keys
 from grouping.routing_table import RoutingTable
-from optimizers.errors import InvalidValueError, UnknownNameError
-from optimizers.operators import columns_of
+from optimizers.errors import InvalidValueError, PenstockError
+from optimizers.front_door import front_door
 from optimizers.runtime.key_columns import key_batch
+from optimizers.spark import checks
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.hush import hushed
 from optimizers.spark.shipping import ship
 from optimizers.spark.slots import slots
 from sketches.checks import whole
@@ -26,6 +28,7 @@ _SLOT = "penstock_slot"
 _COUNT = "penstock_count"
 
 
+@front_door
 def learn_tables(  # noqa: PLR0913
     rows: DataFrame,
     left: str,
@@ -53,10 +56,12 @@ def learn_tables(  # noqa: PLR0913
         The partition; its ``tables`` are what `repartition` takes, one for each key.
     """
     limit = whole("most_pairs", most_pairs, at_least=1)
+    checks.check_bounded(rows, "rows", "learn from rows that are there, such as those of last week")
+    checks.key_columns(rows, (left, right))
     known = rows.select(left, right).dropna()
     counted = known.groupBy(left, right).agg(functions.count("*").alias(_COUNT))
     heaviest = counted.orderBy(functions.desc(_COUNT)).limit(limit)
-    with told_as_ours():
+    with hushed(rows.sparkSession), told_as_ours():
         pairs = heaviest.toArrow()
         counts = {name: _key_counts(known, name) for name in (left, right)}
     if not len(pairs):
@@ -68,6 +73,7 @@ def learn_tables(  # noqa: PLR0913
     return partition_keys(graph, parts, imbalance=imbalance, previous=previous, seed=seed)
 
 
+@front_door
 def repartition(
     rows: DataFrame,
     partitions: int,
@@ -88,16 +94,15 @@ def repartition(
         key: the column, or columns, of the key; not needed by groupings that do not choose by it.
     """
     number = whole("partitions", partitions, at_least=1)
-    columns = columns_of(key)
-    for name in columns:
-        if name not in rows.columns:
-            raise UnknownNameError.among("column", name, rows.columns)
+    checks.check_frame("rows", rows)
+    columns = checks.key_columns(rows, key)
     chosen = Fields() if grouping is None else grouping
     if not isinstance(chosen, Grouping):
         raise InvalidValueError(f"grouping={chosen!r} is none; give one, such as Shuffle()")
     if chosen.needs_key and not columns:
         raise InvalidValueError(f"{chosen.kind} chooses by a key; name its column with key=")
     chosen.router(number)  # refuses a grouping that was made for another number
+    checks.check_table(rows, columns, chosen, number)
     if _SLOT in rows.columns:
         raise InvalidValueError(f"a column is called {_SLOT!r}, which is needed here; rename it")
     ship(rows.sparkSession.sparkContext)
@@ -121,9 +126,12 @@ class _Spreading:
         numbers = slots(self.partitions)
         for batch in batches:
             keys = None
-            if self.columns:
-                keys = key_batch(pa.Table.from_batches([batch]), self.columns, "repartition")
-            column = pa.array(numbers[router.route(len(batch), keys)], pa.int32())
+            try:
+                if self.columns:
+                    keys = key_batch(pa.Table.from_batches([batch]), self.columns, "repartition")
+                column = pa.array(numbers[router.route(len(batch), keys)], pa.int32())
+            except PenstockError as error:  # it is the user's own action that shows it
+                raise error.with_traceback(None) from None
             fields = [*batch.schema, pa.field(_SLOT, pa.int32(), nullable=False)]
             yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=pa.schema(fields))
 

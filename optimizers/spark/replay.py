@@ -5,6 +5,7 @@ by looking into a small file that the engine writes, so a plan can change it whi
 """
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,7 @@ _ROWS = "row"
 
 def recorded(  # noqa: PLR0913
     session: SparkSession,
-    checkpoint: str,
+    checkpoint: str | os.PathLike[str],
     source: str,
     tuples: pa.Table,
     *,
@@ -45,6 +46,8 @@ def recorded(  # noqa: PLR0913
         partitions: in how many partitions they come.
     """
     location = Location(checkpoint)
+    if not isinstance(tuples, pa.Table):
+        raise InvalidValueError(f"tuples are a {type(tuples).__name__}; give an Arrow table")
     number = whole("rows", rows, at_least=1)
     content = pa.BufferOutputStream()
     with pa.ipc.new_file(content, tuples.schema) as writer:

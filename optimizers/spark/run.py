@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,10 @@ from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Work
+from optimizers.spark.checks import check_batch, warn_of_many_instances
+from optimizers.spark.cores import tasks_at_once
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.hush import hushed
 from optimizers.spark.leaving import Leaving, left_in
 from optimizers.spark.pinning import Pins, executor_hosts
 from optimizers.spark.replay import admit
@@ -76,9 +80,10 @@ class Run:
             drift=engine.drift,
             meanwhile=engine.meanwhile,
             remember=engine.remember,
-            settings=engine.settings,
+            settings=replace(engine.settings, sharing=tasks_at_once(session)),
         )
         self._sharing = Sharing(session.sparkContext)
+        warn_of_many_instances(topology, session.sparkContext.defaultParallelism)
         ship(session.sparkContext)
 
     @property
@@ -131,6 +136,7 @@ class Run:
             DeliveryError: tuples were lost on their way, several times in a row.
         """
         frames = by_source(self._topology, sources)
+        check_batch(frames)
         assignment = self._assign()
         self._execute(
             assignment,
@@ -215,7 +221,7 @@ class Run:
             if self._pins is not None:
                 arriving = self._pins.held(arriving, [layout.node_of(task) for task in tasks])
             parcels = arriving.mapInArrow(StageTask(shared, assignment.ticket, stage), COLUMNS)
-        with told_as_ours():
+        with hushed(self._session), told_as_ours():
             arrived = from_batches(parcels.toArrow().to_batches())
         return [TaskReport.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
 

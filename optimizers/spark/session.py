@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from optimizers.front_door import is_debugging
+from optimizers.spark.hush import hush
+
 LOCAL_SETTINGS: Mapping[str, str] = {
     # Tasks of Python start several times faster than over TCP.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -51,5 +54,6 @@ def local_session(
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("WARN" if is_debugging() else "ERROR")
+    hush(session)
     return session

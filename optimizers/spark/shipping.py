@@ -50,7 +50,7 @@ def ship(context: SparkContext) -> None:
     """
     if context in _SHIPPED:
         return
-    if not _is_local(context):
+    if not is_local(context):
         path = list(sys.path)
         folder = mkdtemp(prefix="penstock-")  # executors fetch from it as long as they come
         finalize(context, rmtree, folder, ignore_errors=True)
@@ -66,7 +66,7 @@ def ship(context: SparkContext) -> None:
     _SHIPPED[context] = here
 
 
-def _is_local(context: SparkContext) -> bool:
+def is_local(context: SparkContext) -> bool:
     """Return whether tasks run beside the driver, by the Python that it runs by."""
     return str(context.master).startswith("local") and not str(context.master).startswith(
         "local-cluster"

@@ -4,9 +4,17 @@ Each gets the rows of a batch and its number. After a crash a batch may be hande
 the same number and the same rows; these sinks then replace what they wrote.
 """
 
+import os
 from dataclasses import dataclass
+from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+
+from optimizers.errors import InvalidValueError, SinkError
+from optimizers.spark.failures import reason_of
+from optimizers.spark.hush import hushed
 
 
 @dataclass(frozen=True)
@@ -19,11 +27,29 @@ class ToParquet:
         path: where to.
     """
 
-    path: str
+    path: str | os.PathLike[str]
+
+    def __post_init__(self) -> None:
+        given: Any = self.path
+        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+            raise InvalidValueError(f"path={self.path!r} is not a folder; give its path or its URI")
+        object.__setattr__(self, "path", os.fspath(self.path))
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch, in place of what may be there of it."""
-        rows.write.mode("overwrite").parquet(f"{self.path.rstrip('/')}/batch={batch}")
+        """Write a batch, in place of what may be there of it.
+
+        Raises:
+            SinkError: it cannot be written there.
+        """
+        folder = f"{str(self.path).rstrip('/')}/batch={batch}"
+        try:
+            with hushed(rows.sparkSession, writing=True):
+                rows.write.mode("overwrite").parquet(folder)
+        except (PySparkException, Py4JJavaError) as error:
+            raise SinkError(
+                f"batch {batch} cannot be written to {folder}: {reason_of(error)}; see to it, or "
+                "give another path, and start again: the batch is done and is handed out again"
+            ) from error
 
 
 @dataclass(frozen=True)

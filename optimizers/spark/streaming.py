@@ -13,54 +13,23 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from optimizers.errors import InvalidValueError
+from optimizers.front_door import front_door
+from optimizers.runtime.raised import said
+from optimizers.spark.ending import is_interruption, told_to_spark
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.hush import hush_end
 from optimizers.spark.run import Run
-from sketches.checks import whole
 
 _LOG = logging.getLogger(__name__)
 
 _LOOK = 0.02  # seconds between two looks at whether a query is about to end
 _LEAST = 0.001  # seconds; Spark waits no shorter
 _PATIENCE = 60.0  # seconds that a batch waits for its query to be stopped
-
-
-@dataclass(frozen=True)
-class Sized:
-    """A stream whose batches a plan can size: a function from a number of tuples to the stream.
-
-    It may be called several times while a job runs, and has to return the same stream each time
-    but for the limit. Give it a source of Spark with an option for that: ``maxFilesPerTrigger`` or
-    ``maxBytesPerTrigger`` of files, ``maxOffsetsPerTrigger`` of Kafka, ``rowsPerBatch`` of
-    ``rate-micro-batch``. Where the option counts other things than tuples, convert. Not
-    ``rowsPerSecond`` of ``rate``, which is no limit: it says what the tuples are.
-
-    >>> def read(rows):
-    ...     stream = session.readStream.format("rate-micro-batch")
-    ...     return stream.option("rowsPerBatch", rows).load()
-    >>> Sized(read, 500).rows
-    500
-
-    Attributes:
-        read: the function.
-        rows: how many tuples are let in at once, as long as no plan says otherwise.
-    """
-
-    read: Callable[[int], DataFrame]
-    rows: int
-
-    def __post_init__(self) -> None:
-        if not callable(self.read):
-            raise InvalidValueError(
-                f"read={self.read!r} is not a function; give one from a number of tuples to a "
-                "stream, such as lambda rows: spark.readStream..."
-            )
-        object.__setattr__(self, "rows", whole("rows", self.rows, at_least=1))
 
 
 class StreamingRun:
@@ -94,23 +63,32 @@ class StreamingRun:
         self._restart: threading.Thread | None = None
         self._restarting = threading.Lock()
         self._failure: Exception | None = None
+        self._waiting = 0  # how many wait for the end
         self._stopped = False
         self._again = again and bool(sized)
         self.query = begin(self._batch, self._rows)
         self._known.set()
 
+    @front_door
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the job has ended, or so long; return whether it has.
 
         Raises:
             PenstockError: the job was ended by an error of ours.
-            StreamingQueryException: it was ended by another.
+            Exception: what ended a batch, such as an error of ``each_batch``.
+            StreamingQueryException: the query was ended by what was not in a batch.
         """
-        deadline = None if seconds is None else time.monotonic() + seconds
+        self._waiting += 1
+        try:
+            return self._wait(None if seconds is None else time.monotonic() + seconds)
+        finally:
+            self._waiting -= 1
+
+    def _wait(self, deadline: float | None) -> bool:
         while True:
             query, left = self.query, _left(deadline)
             with told_as_ours():
-                if not query.awaitTermination(left) and left is not None:
+                if not self._ended(query, left) and left is not None:
                     return False
                 with self._restarting:
                     restart = self._restart
@@ -132,7 +110,30 @@ class StreamingRun:
             restart.join()
         self.query.stop()
 
+    def _ended(self, query: Any, seconds: float | None) -> Any:
+        """Wait for a query to end; raise what ended it."""
+        try:
+            return query.awaitTermination(seconds)
+        except StreamingQueryException:
+            if self._failure is None:
+                raise
+        raise self._failure
+
     def _batch(self, rows: DataFrame, number: int) -> None:
+        """Run a batch, and tell Spark in a line if that fails."""
+        try:
+            self._run_batch(rows, number)
+        except Exception as error:  # noqa: BLE001  # wait() raises it
+            self._failure = error
+            if not is_interruption(error):
+                self._known.wait()
+                hush_end(rows.sparkSession, self.query)
+                if not self._waiting:
+                    told = "batch %d failed, which ends the job: %s; wait() raises it"
+                    _LOG.error(told, number, said(error))
+            raise told_to_spark(error) from None
+
+    def _run_batch(self, rows: DataFrame, number: int) -> None:
         """Run a batch, and have the query begun again if the next ones are to be of other sizes."""
         self.run.execute_stream(rows, number)
         if not self._again or self._stopped or self.run.admitted(self._sized) == self._rows:

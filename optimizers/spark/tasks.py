@@ -13,6 +13,7 @@ from pyspark import Broadcast, TaskContext
 from optimizers.runtime.parcels import SCHEMA
 from optimizers.runtime.task import run_source, run_task
 from optimizers.runtime.work import Ticket, Work
+from optimizers.spark.failures import told_with_cause
 from optimizers.spark.slots import slots
 
 COLUMNS = "task int, edge int, target int, sender int, number int, rows bigint, body binary"
@@ -72,7 +73,8 @@ class SourceTask:
         by_source = [batches] if len(self.sources) == 1 else _apart(batches, len(self.sources))
         for source, rows in zip(self.sources, by_source, strict=True):
             parcels = run_source(work, self.ticket, source, _partition(), rows)
-            yield from _addressed(parcels, work, 1)
+            with told_with_cause():
+                yield from _addressed(parcels, work, 1)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class StageTask:
         """Yield what the task emits and passes on as parcels."""
         work = self.shared.get()
         parcels = run_task(work, self.ticket, self.stage, _partition(), _arrived(batches))
-        yield from _addressed(parcels, work, self.stage + 1)
+        with told_with_cause():
+            yield from _addressed(parcels, work, self.stage + 1)
 
 
 def rows_of(source: int) -> str:

@@ -23,6 +23,7 @@ from optimizers.errors import (
     PlanConflictError,
     PlanError,
     PluginError,
+    SinkError,
     StateError,
     StrategyError,
     TopologyError,
@@ -46,6 +47,7 @@ KINDS = {
     FoldError: ValueError,
     FunctionError: RuntimeError,
     DeliveryError: RuntimeError,
+    SinkError: RuntimeError,
     CheckpointError: RuntimeError,
     StateError: CheckpointError,
 }

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -36,6 +38,18 @@ def batches(count, rows=4000):
     rng = np.random.default_rng(3)
     drawn = [rng.integers(0, 200, rows) for _ in range(count)]
     return [pa.table({"k": keys, "l": keys * 7}) for keys in drawn]
+
+
+@dataclass(frozen=True)
+class Vandal(Optimizer):
+    """Removes the checkpoint once it is asked about a batch, so that the next one fails."""
+
+    folder: str
+
+    def plan(self, topology, cluster, statistics, current):
+        if statistics.operators:
+            shutil.rmtree(self.folder)
+        return Plan()
 
 
 @dataclass(frozen=True)
@@ -151,13 +165,37 @@ def test_output_that_is_wrong_is_told_with_its_batch(spark, tmp_path):
     assert 20 == found["only"].difference.rows
 
 
-def test_a_variant_that_fails_is_named(spark, tmp_path):
+def test_a_variant_that_fails_is_named_and_the_others_finish(spark, tmp_path):
+    engine = SparkEngine(checkpoint=str(tmp_path), spark=spark, every=1)
+    steps = []
+    variants = {
+        "hash": None,
+        "bad": Vandal(str(tmp_path / "bad")),
+        "faulty": Faulty(),
+    }
+
+    found = compare(JOB, batches(3), variants, engine=engine, warm_up=0, watch=steps.append)
+
+    assert ["hash", "faulty"] == [outcome.name for outcome in found.variants]
+    assert all(outcome.difference is None for outcome in found.variants)
+    assert all("ZeroDivisionError: of nothing" in d.refused for d in found["faulty"].decisions[1:])
+    assert ["bad"] == list(found.failed)
+    assert re.search(
+        r"^optimizers\.errors\.\w+: .* in variant 'bad', in batch 1$", found.failed["bad"]
+    )
+    assert not found.correct
+    assert "bad FAILED and is left out: optimizers.errors." in found.summary()
+    assert [0, 1, 2] == [step.batch for step in steps if step.variant == "hash"]
+    assert [0, 1] == [step.batch for step in steps if step.variant == "bad"]
+
+
+def test_if_all_variants_fail_the_error_of_the_first_comes_out(spark, tmp_path):
     engine = SparkEngine(checkpoint=str(tmp_path), spark=spark, every=1)
 
-    with pytest.raises(ZeroDivisionError) as raised:
-        compare(JOB, batches(2), {"hash": None, "bad": Faulty()}, engine=engine, warm_up=0)
+    with pytest.raises(CheckpointError) as raised:
+        compare(JOB, batches(3), {"bad": Vandal(str(tmp_path / "bad"))}, engine=engine, warm_up=0)
 
-    assert ["in variant 'bad', in batch 0"] == raised.value.__notes__
+    assert "in variant 'bad', in batch 1" in raised.value.__notes__
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a comparison makes of its facts: figures, marks, sentences, and a document."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -151,6 +152,19 @@ def test_wrong_results_cannot_be_overlooked():
     assert [["equal", "DIFFERENT"]] == cells(found.table(), "results, beside sequential")
     assert "THE RESULTS OF ours ARE WRONG: state of operator 'count': k=1" in found.summary()
     assert "All results equal" not in found.summary()
+
+
+def test_a_variant_that_failed_cannot_be_overlooked():
+    why = "FoldError: a key is missing in variant 'bad', in batch 3"
+    found = replace(comparison(HASH, OURS), failed={"bad": why})
+
+    assert not found.correct
+    assert found.summary().endswith(f"bad FAILED and is left out: {why}.")
+    assert found == Comparison.from_json(found.to_json())
+    with pytest.raises(InvalidValueError, match="variant 'bad' failed: FoldError: a key"):
+        found["bad"]
+    with pytest.raises(CorruptDataError, match=r"failed\['bad'\] is 7, where a text is expected"):
+        Comparison.from_json(found.to_json().replace(f'"{why}"', "7"))
 
 
 def test_refused_plans_and_planning_time_are_counted():

@@ -42,7 +42,7 @@ def steps(fold, table, cuts, key):
         schema = fold.state(part.schema)
         rows = [kept.get(name, nothing(schema, 1)) for name in names]
         before = pa.concat_tables([schema.empty_table(), *rows])
-        state, emitted = fold.step(part, keys, before, key_rows)
+        state, emitted, _ = fold.step(part, keys, before, key_rows)
         assert state.schema == before.schema
         assert fold.emitted_schema(part.schema, key) == (
             None if emitted is None else emitted.schema

@@ -2,16 +2,19 @@
 
 import subprocess
 import sys
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from cut_hash import cut_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grouping.hashing import key_places
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds import codes_of, key_numbers
+from optimizers.folds import keys as keys_module
 from optimizers.folds.keys import take_rows
 from sketches.keys import Pairs, as_keys, pair_codes
 
@@ -56,6 +59,21 @@ def test_equal_keys_have_equal_numbers_and_others_have_others(table):
     assert len(set(rows)) == len(codes) == len(firsts)
     assert set(range(len(codes))) == set(keys.tolist())
     assert [rows.index(row) for row in rows] == firsts[keys].tolist()
+
+
+@pytest.mark.parametrize("bits", [64, 3])
+@given(table=tables(1) | tables(2))
+def test_texts_that_are_hashed_to_number_them_are_still_told_apart(bits, table):
+    few = patch.multiple(keys_module, _WORTH_HASHING=1, _SAMPLE=2, _MOSTLY=0.5)
+    with cut_hash(bits), few:
+        keys, firsts, codes = key_numbers(table, table.column_names)
+        rows = [tuple(row.values()) for row in table.to_pylist()]
+
+        assert len(set(rows)) == len(codes) == len(firsts)
+        assert [rows.index(row) for row in rows] == firsts[keys].tolist()
+        assert codes_of(table, table.column_names).tolist() == codes[keys].tolist()
+        places = key_places(codes).tolist()
+        assert sorted(places) == places
 
 
 @given(ANY_TABLES)

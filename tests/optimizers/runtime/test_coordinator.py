@@ -605,7 +605,8 @@ def test_state_of_two_types_is_refused_with_the_columns(tmp_path):
     driver = Driver(tmp_path, Topology.source("s").then("a", key="k", parallelism=16))
 
     with pytest.raises(
-        StateError, match=r"instance \d+ of operator 'a' would keep place uint64, key_0 string"
+        StateError,
+        match=r"instance \d+ of operator 'a' would keep place uint64, key_0 (int64|large_string)",
     ):
         driver.batch({"s": [pa.table({"k": [1]}), pa.table({"k": ["z"]})]})
 

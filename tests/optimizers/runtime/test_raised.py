@@ -4,6 +4,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from optimizers import Cluster, Optimizer, Plan, Statistics, Topology
+from optimizers.asking import ask
 from optimizers.folds import each_row
 from optimizers.folds.rows import as_batches
 from optimizers.runtime.raised import raised_by, said
@@ -68,3 +70,20 @@ def test_a_message_is_one_line_and_not_endless():
     assert said(KeyError()) == "KeyError"
     assert said(ValueError("a\n\tb")) == "ValueError: a b"
     assert len(said(ValueError("x" * 10_000))) < 600
+
+
+class Greedy(Optimizer):
+    """Fails in a function of its own."""
+
+    def plan(self, topology, cluster, statistics, current):
+        _divided(1, 0)
+
+
+def test_a_strategy_that_raises_is_told_with_its_line():
+    question = Topology.source("s"), Cluster.uniform(1), Statistics(), Plan()
+
+    refused = ask(Greedy(), *question).refused
+
+    line = max(number for *_, number in _divided.__code__.co_lines() if number)
+    where = f"at {__file__}:{line} in _divided"
+    assert refused == f"Greedy raised ZeroDivisionError: division by zero, {where}"

@@ -1,0 +1,33 @@
+"""How many tasks an executor works on at a time, each in a Python process of its own."""
+
+import os
+import re
+
+from pyspark.sql import SparkSession
+
+_LOCAL = re.compile(r"local\[(\d+|\*)(?:, *\d+)?\]")
+
+
+def tasks_at_once(session: SparkSession) -> int:
+    """Return how many tasks one executor runs at a time, at most."""
+    context = session.sparkContext
+    conf = context.getConf()
+    each = int(conf.get("spark.task.cpus", "1") or 1)
+    return max(1, _cores(str(context.master), conf.get("spark.executor.cores"), context) // each)
+
+
+def _cores(master: str, said: str | None, context: object) -> int:
+    """Return how many cores an executor has."""
+    if master == "local":
+        return 1
+    local = _LOCAL.fullmatch(master)
+    if local is not None:
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
+    if said is not None:
+        return int(said)
+    if master.startswith(("yarn", "k8s")):
+        return 1  # their default
+    if master.startswith("local-cluster"):
+        return int(re.findall(r"\d+", master)[1])
+    # Elsewhere an executor takes all cores of its machine: no more than the cluster has.
+    return int(getattr(context, "defaultParallelism", 1))

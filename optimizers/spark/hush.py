@@ -1,0 +1,144 @@
+"""Spark kept from writing on the terminal what an error says in one sentence.
+
+Of a task that fails, Spark tells three times: the executor with the traces of Java and Python, the
+driver with the same again, and the exception that the caller gets. Where tasks run beside the
+driver, all of it goes to one terminal. So while jobs of ours run there, the first two are left out.
+On a cluster, whose logs are kept and read by others, they stay; also under PENSTOCK_DEBUG=1.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from optimizers.front_door import is_debugging
+from optimizers.spark.shipping import is_local
+
+_TASKS = (
+    "org.apache.spark.api.python",
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.python",
+)
+_WRITING = (
+    *_TASKS,
+    "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter",
+    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+    "org.apache.spark.util.Utils",
+)
+_QUERIES = ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",)
+
+_LOOK = 0.02  # seconds between two looks at whether a query has ended
+
+
+class _Loggers:
+    """The loggers of Spark's Java, and for how many jobs each of them is silent.
+
+    Args:
+        context: of the session.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        java: Any = context._jvm  # noqa: SLF001  # PySpark has no other way
+        log4j = java.org.apache.logging.log4j
+        self._configurator = log4j.core.config.Configurator
+        self._off: Any = None
+        if isinstance(self._configurator, JavaClass):  # else it logs by another library
+            self._off = log4j.Level.OFF
+            self._log = log4j.LogManager.getContext(False)  # noqa: FBT003
+            self._known = self._log.getConfiguration().getLoggers()
+        self._jobs: Counter[str] = Counter()
+        self._before: dict[str, tuple[Any] | None] = {}  # levels of those that had one
+        self._lock = threading.Lock()
+
+    def silence(self, names: Sequence[str]) -> None:
+        """Silence these loggers for one more job."""
+        with self._lock:
+            for name in names:
+                self._jobs[name] += 1
+                if self._jobs[name] == 1 and self._off is not None:
+                    known = self._known.get(name)
+                    self._before[name] = None if known is None else (known.getExplicitLevel(),)
+                    self._configurator.setLevel(name, self._off)
+
+    def release(self, names: Sequence[str]) -> None:
+        """Let them speak as before, unless another job has them silent."""
+        with self._lock:
+            for name in names:
+                self._jobs[name] -= 1
+                if self._jobs[name] == 0 and self._off is not None:
+                    self._restore(name, self._before.pop(name))
+
+    def _restore(self, name: str, level: tuple[Any] | None) -> None:
+        if level is not None:
+            self._configurator.setLevel(name, level[0])
+            return
+        # Spark's shell tells loggers by whether they have a level of their own: this one had none.
+        self._log.getConfiguration().removeLogger(name)
+        self._log.updateLoggers()
+
+
+_LOGGERS: WeakKeyDictionary[SparkContext, _Loggers] = WeakKeyDictionary()
+_MAKING = threading.Lock()
+
+
+def _loggers(session: SparkSession) -> _Loggers | None:
+    """Return the loggers of a session; None where they are to be left alone."""
+    context = session.sparkContext
+    if is_debugging() or not is_local(context):
+        return None
+    with _MAKING:
+        if context not in _LOGGERS:
+            _LOGGERS[context] = _Loggers(context)
+        return _LOGGERS[context]
+
+
+@contextmanager
+def hushed(session: SparkSession, *, writing: bool = False) -> Iterator[None]:
+    """Leave out of Spark's log which tasks fail meanwhile.
+
+    Args:
+        session: the session.
+        writing: also why files cannot be written.
+    """
+    names = _WRITING if writing else _TASKS
+    loggers = _loggers(session)
+    if loggers is None:
+        yield
+        return
+    loggers.silence(names)
+    try:
+        yield
+    finally:
+        loggers.release(names)
+
+
+def hush(session: SparkSession) -> None:
+    """Leave out of Spark's log which tasks fail, as long as the session lives."""
+    loggers = _loggers(session)
+    if loggers is not None:
+        loggers.silence(_TASKS)
+
+
+def hush_end(session: SparkSession, query: Any) -> None:
+    """Leave out of Spark's log by what a query ends that is about to end."""
+    loggers = _loggers(session)
+    if loggers is None:
+        return
+    loggers.silence(_QUERIES)
+
+    def release() -> None:
+        try:
+            while query.isActive:
+                time.sleep(_LOOK)
+        finally:
+            loggers.release(_QUERIES)
+
+    threading.Thread(target=release, daemon=True).start()

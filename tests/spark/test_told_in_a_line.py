@@ -1,0 +1,107 @@
+"""What a user sees who runs a script that fails: the lines on stderr, counted."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = Path(__file__).with_name("failing_jobs.py")
+
+BOUNDED = ["key", "function", "fold", "sink", "parquet"]
+STREAMS = ["stream", "stream-sink", "stream-function"]
+CASES = ["none", "stream-none", "door", *BOUNDED, *STREAMS]
+
+SAID = {
+    "key": r"^optimizers\.errors\.FoldError: .*key.* null",
+    "function": r"^optimizers\.errors\.FunctionError: operator 'inv' raised ZeroDivisionError: "
+    r"division by zero, at \S+failing_jobs\.py:\d+ in invert.*\(at inv\[0\] in batch 0\)$",
+    "fold": r"^optimizers\.errors\.FunctionError: operator 'n' raised \S*OwnError: no state, "
+    r"at \S+failing_jobs\.py:\d+ in broken_fold.*\(at n\[0\] in batch 0\)$",
+    "sink": r"^(__main__\.)?OwnError: the sink$",
+    "parquet": r"^optimizers\.errors\.SinkError: batch 0 cannot be written to /proc/nowhere",
+    "stream": r"^optimizers\.errors\.FoldError: .*key.* null",
+    "stream-sink": r"^(__main__\.)?OwnError: the sink$",
+    "stream-function": r"^optimizers\.errors\.FunctionError: operator 'inv' raised ZeroDivision",
+}
+
+
+def run(session, folder, **environment):
+    """Run all cases as a script, and return the lines on stderr of each."""
+    given = {name: value for name, value in os.environ.items() if name != "PENSTOCK_DEBUG"}
+    given |= {"PYSPARK_PYTHON": sys.executable, "TMPDIR": str(folder), **environment}
+    command = [sys.executable, str(SCRIPT), session, *CASES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
+    assert done.returncode == 1, done.stderr
+    found, lines = {}, []
+    for line in done.stderr.splitlines():
+        case = re.fullmatch("=== (.*)", line)
+        if case:
+            lines = found[case[1]] = []
+        else:
+            lines.append(line)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("told")
+
+
+@pytest.fixture(scope="module", params=["ours", "theirs"])
+def told(request, folder):
+    """The lines of each case, by a session that we made, and by one that the user made."""
+    return run(request.param, folder)
+
+
+def test_a_job_that_is_fine_says_nothing(told):
+    assert [] == told["none"] == told["stream-none"]
+
+
+@pytest.mark.parametrize("case", [*BOUNDED, *STREAMS])
+def test_an_error_is_a_sentence_below_the_users_own_lines(told, case):
+    lines = told[case]
+
+    assert lines[0] == "Traceback (most recent call last):"
+    files = [line for line in lines if line.startswith("  File")]
+    foreign = [line for line in files if str(SCRIPT) not in line]
+    assert [line for line in foreign if "front_door.py" not in line] == []
+    assert len(foreign) == 1
+    sentences = [line for line in lines if re.search(SAID[case], line)]
+    assert len(sentences) == 1
+    after = lines[lines.index(sentences[0]) + 1 :]
+    assert len(after) <= 1  # where the rest is; or the second line of what the user's class says
+    assert len(lines) <= 2 + 3 * len(files) + 1
+
+
+@pytest.mark.parametrize("case", ["key", "function", "stream", "stream-function", "parquet"])
+def test_the_rest_is_in_the_file_that_is_named(told, case):
+    file = re.search(r"what led to it is in (\S+); set PENSTOCK_DEBUG=1", told[case][-1])[1]
+
+    story = Path(file).read_text()
+
+    assert "pyspark" in story
+    assert len(story.splitlines()) > 20
+    if "function" in case:
+        assert '1 / row["v"]' in story
+
+
+def test_at_a_door_what_spark_says_ends_with_our_sentence(told, request):
+    lines = told["door"]
+
+    assert re.search(r"^optimizers\.errors\.FoldError: .*key.* null", lines[-1])
+    assert [line for line in lines if "direct cause" in line] == []
+    if request.node.callspec.params["told"] == "ours":  # in others it is the user's own log
+        assert [line for line in lines if re.search(r"^\s+at \w+\.|ERROR|WARN", line)] == []
+
+
+def test_the_setting_shows_all(folder):
+    told = run("ours", folder, PENSTOCK_DEBUG="1")
+
+    assert "PythonException" in "".join(told["key"])
+    assert any("ERROR Executor" in line for line in told["key"])
+    assert len(told["stream"]) > 100
