@@ -46,7 +46,11 @@ TEXT_CONTAINERS = {
     "large string": lambda keys: pa.array(keys, pa.large_string()),
     "string view": lambda keys: pa.array(keys, pa.string_view()),
     "dictionary": lambda keys: pa.array(keys, pa.string()).dictionary_encode(),
-    "dictionary of int8": lambda keys: pa.array(keys, pa.dictionary(pa.int8(), pa.large_string())),
+    "dictionary of int8": lambda keys: (
+        pa.array(keys, pa.large_string())
+        .dictionary_encode()
+        .cast(pa.dictionary(pa.int8(), pa.large_string()))
+    ),
     "slice": lambda keys: pa.array(["x", *keys, "yyyyyyyyy"], pa.string())[1:-1],
     "slice of large": lambda keys: pa.array(["x", *keys, "yyyyyyyyy"], pa.large_string())[1:-1],
     "slice of a dictionary": lambda keys: pa.array(["x", *keys]).dictionary_encode()[1:],

@@ -6,7 +6,6 @@ import math
 import subprocess
 import sys
 from decimal import Decimal
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -199,7 +198,6 @@ def test_a_value_that_would_be_changed_is_refused(value, kind):
         (np.array([1, 2]), pa.list_(pa.int64()), [1, 2]),
         (1, pa.decimal128(5, 2), Decimal(1)),
         ([("a", 0.1)], pa.map_(pa.string(), pa.float32()), [("a", float(np.float32(0.1)))]),
-        (UUID(int=1), pa.uuid(), UUID(int=1)),
     ],
 )
 def test_what_means_the_same_is_let_in(value, kind, expected):
