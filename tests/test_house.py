@@ -107,3 +107,4 @@ def test_the_ci_runs_the_test_command_of_the_readme():
     assert commands[0].startswith("python3 -m venv .venv && ")
     assert commands[0].endswith("pytest")
     assert "grep --max-count=1 pytest README.md" in ci
+    assert "export" not in ci  # the command says the same without any
