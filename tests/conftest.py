@@ -1,8 +1,12 @@
-"""Hypothesis profiles: ``fixed`` repeats itself on every machine, ``random`` searches; one seed.
+"""What makes a run of the tests the same on every machine: its environment, examples and seed.
 
-Nothing here asks the environment. Other examples than the fixed ones are asked for by name, with
-``--hypothesis-profile=random``, or looked for by the thousand with ``python tests/search``.
+Other examples than the fixed ones are asked for by name, with ``--hypothesis-profile=random``, or
+looked for by the thousand with ``python tests/search``.
 """
+
+import os
+import re
+import time
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +15,18 @@ from hypothesis.internal.conjecture import providers
 from optimizers.runtime import mark
 
 SEED = 7
+
+# What people set for their terminal, their Spark, their cloud and their network.
+THEIRS = re.compile(
+    r"NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES|TTY_.*|PYTHONWARNINGS|PYTHONIOENCODING"
+    r"|(SPARK|PYSPARK|HADOOP|AWS|AZURE|GOOGLE|PENSTOCK)_.*|(_|JDK_)?JAVA_(TOOL_)?OPTIONS"
+    r"|(http|https|ftp|all|no)_proxy",
+    re.IGNORECASE,
+)
+for name in filter(THEIRS.fullmatch, list(os.environ)):
+    del os.environ[name]
+os.environ.update(TERM="xterm", TZ="UTC")
+time.tzset()
 
 # All that Hypothesis would set otherwise where it believes to be in a CI.
 settings.register_profile(

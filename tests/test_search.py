@@ -1,9 +1,7 @@
-"""Examples: always the same when all tests are run, always others when they are searched for."""
+"""The search: every property on as many examples as wanted, whatever becomes of its process."""
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -201,63 +199,3 @@ def test_a_property_that_gives_no_sign_is_ended(tmp_path):
     assert done.returncode == 1
     assert entries["test_it.py::test_hangs"]["state"] == "hung"
     assert "no sign for 8 s" in done.stdout
-
-
-DRAWN = """
-from pathlib import Path
-from hypothesis import given, settings, strategies as st
-
-@settings(max_examples=40)
-@given(st.lists(st.integers() | st.text() | st.floats()), st.sets(st.text()))
-def test_draws(values, texts):
-    with Path("drawn").open("a", encoding="utf-8") as file:
-        print(ascii(values), ascii(sorted(texts)), file=file)
-"""
-
-
-def drawn(folder, *options, **environment):
-    """What a test draws when it is run here."""
-    folder.mkdir(parents=True)
-    shutil.copy(TESTS / "conftest.py", folder)
-    (folder / "test_it.py").write_text(DRAWN, "utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", *options]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return (folder / "drawn").read_text("utf-8")
-
-
-@pytest.fixture(scope="module")
-def usual(tmp_path_factory):
-    return drawn(tmp_path_factory.mktemp("usual") / "here")
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"CI": "true", "GITHUB_ACTIONS": "true", "PYTHONHASHSEED": "1", "TZ": "Asia/Kolkata"},
-        {"HYPOTHESIS_PROFILE": "random", "PYTHONHASHSEED": "2", "LC_ALL": "C", "COLUMNS": "20"},
-    ],
-    ids=str,
-)
-def test_examples_do_not_depend_on_the_environment(tmp_path, usual, environment):
-    assert usual == drawn(tmp_path / "tests", **environment)
-
-
-def test_examples_do_not_depend_on_what_else_is_loaded(tmp_path, usual):
-    # A module of the project itself, which is not below a folder of tests.
-    folder = tmp_path / "here"
-    (tmp_path / "ours.py").write_text("WORDS = ['special', 'words'], 123456789, 0.123\n")
-
-    assert usual == drawn(folder, "-p", "ours", PYTHONPATH=str(tmp_path))
-
-
-def test_other_examples_have_to_be_asked_for(tmp_path, usual):
-    assert usual != drawn(tmp_path / "here", "--hypothesis-profile=random")
