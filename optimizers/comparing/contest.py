@@ -110,14 +110,14 @@ class Lane:
         self._topology = topology
         self._cluster = engine.cluster or Cluster.uniform(_widest(topology))
         self._strategy = "keys by hash" if optimizer is None else repr(optimizer)
-        location = Location(f"{Location(engine.checkpoint).root}/{quote(name, safe='')}")
+        location = Location.of(engine.checkpoint).within(quote(name, safe=""))
         if location.list(""):
             raise CheckpointError(
                 f"variant {name!r} would be run in {location}, where there are files already; "
                 "give the engine an empty folder"
             )
         with _telling(name, "before the first batch"):
-            self._run = replace(engine, checkpoint=location.root).run(topology, [], optimizer)
+            self._run = replace(engine, checkpoint=location).run(topology, [], optimizer)
         self._checkpoint = Checkpoint.create_or_open(location, topology)
         self._plan, self._layout = Plan(), Layout.of(topology, self._cluster, Plan())
         self._facts: list[BatchFacts] = []

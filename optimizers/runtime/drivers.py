@@ -56,7 +56,7 @@ def announce(location: Location) -> Driver:
     """Say that this process works on a checkpoint, until it withdraws."""
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     driver = Driver(secrets.token_hex(8), _host(), os.getpid(), begun)
-    location.write_new(_file(driver.name), sealed(driver.to_json()))
+    location.write_once(_file(driver.name), sealed(driver.to_json()))
     return driver
 
 

@@ -1,24 +1,31 @@
-"""Files of a checkpoint, on a local disk or on any file system that pyarrow knows.
+"""Files of a checkpoint, on a local disk or on storage that others keep.
 
-A file appears under its name whole or not at all: it is written under a name of its own, made to
-last, and only then given the name that others look for. What stands here knows nothing of what
-is in the files.
+A file that others look for by name appears there whole or not at all. What stands here knows
+nothing of what is in the files.
 """
 
 import errno
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from optimizers.errors import CheckpointError
-from optimizers.runtime.disks import Content, Disk, NameTakenError, disk_of, is_uri
+from optimizers.runtime.storage.disk import (
+    TEMPORARY,
+    Content,
+    Disk,
+    NameTakenError,
+    NoFenceError,
+)
+from optimizers.runtime.storage.opening import disk_of
+from optimizers.runtime.storage.places import Place
 
-TEMPORARY = ".tmp"
-"""How the names of files end that are still being written; they begin with a dot."""
+__all__ = ["TEMPORARY", "Guard", "Location"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -26,9 +33,25 @@ _MISSING = (errno.ENOENT,)
 _NO_FOLDER = (errno.ENOTDIR,)
 
 
+_ALONE = (
+    "use storage that can, or, if you see to it that one driver only ever works there, give "
+    "Location(..., one_driver=True)"
+)
+
+
+class Guard(Protocol):
+    """What the driver has beside a disk for what the disk cannot promise: Spark's file systems."""
+
+    def create(self, path: str, content: Content) -> None:
+        """Create a file, by its name for Spark; raises NameTakenError or NoFenceError."""
+
+    def replace(self, path: str, content: Content) -> None:
+        """Write a file in place of any of this name, for Spark; may raise NoFenceError."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Location:
-    """A folder on a file system, named so that every process finds it again.
+    """A folder on some storage, named so that every process finds it again.
 
     Names of files in it are relative, with slashes. Folders are made as they are needed. Every
     failure is a `CheckpointError` that names the file and the remedy.
@@ -40,25 +63,77 @@ class Location:
     ...     print(here.list("notes"), here.read_bytes("notes/first.txt"))
     {'notes/first.txt': 4} b'kept'
 
+    A folder has a name for Penstock and one for Spark; the second follows from the first, unless
+    the storage is mounted for the one and not for the other.
+
+    >>> Location("/mnt/jobs/trending", spark="abfss://jobs@ours.dfs.core.windows.net/trending").spark
+    'abfss://jobs@ours.dfs.core.windows.net/trending'
+
     Attributes:
         root: an absolute path, or a URI such as ``"s3://bucket/folder"``. A relative path is made
             absolute where it is given, for another process may work in another folder.
+        spark: the same folder as Spark calls it, a URI of Hadoop.
+        one_driver: whether you see to it that one driver only ever works here. It is needed where
+            the storage cannot refuse a second; two would then overwrite each other's commits, and
+            results would be wrong without a word.
     """
 
     root: str
+    spark: str
+    one_driver: bool
+    _guard: Guard | None = field(compare=False, repr=False)
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        spark: str | None = None,
+        one_driver: bool = False,
+    ) -> None:
         given = os.fspath(root)
         if not given:
             raise CheckpointError("location '' is not a folder; give its path or its URI")
-        if not is_uri(given):
+        if not isinstance(root, str):  # a path, whatever colons are in it
             given = os.path.abspath(given)  # noqa: PTH100  # resolve() would follow links
+        place = Place.read(given)
+        if place.scheme == "file" and not given.startswith("file:"):
+            given = place.path
         object.__setattr__(self, "root", given)
-        with _telling("find", given):
+        object.__setattr__(self, "spark", place.spark if spark is None else _tidy_uri(spark))
+        object.__setattr__(self, "one_driver", one_driver)
+        object.__setattr__(self, "_guard", None)
+        with _telling("find", str(place)):
             disk_of(given)
 
     def __str__(self) -> str:
-        return self.root
+        return str(self.place)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The guard is the driver's; executors neither have one nor need it.
+        return _again, (type(self), self.root, self.spark, self.one_driver)
+
+    @classmethod
+    def of(cls, given: "str | os.PathLike[str] | Location") -> "Location":
+        """Return a location, which may be given as such, as a path or as a URI."""
+        return given if isinstance(given, Location) else cls(given)
+
+    def guarded(self, guard: Guard) -> "Location":
+        """Return the same folder, with what else promises what its disk cannot."""
+        return self._but(guard=guard)
+
+    def called(self, spark: str) -> "Location":
+        """Return the same folder, by another name for Spark."""
+        return self._but(spark=spark)
+
+    def within(self, folder: str) -> "Location":
+        """Return a folder in this one."""
+        place = replace(self.place, path=f"{self.place.path.rstrip('/')}/{folder}")
+        return self._but(root=place.root, spark=f"{self.spark}/{folder}")
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return disk_of(self.root)[1]
 
     @property
     def disk(self) -> Disk:
@@ -67,11 +142,11 @@ class Location:
 
     def path_of(self, name: str) -> str:
         """Return the path of a file, or of a folder, as its own file system calls it."""
-        base = disk_of(self.root)[1]
-        parts = name.split("/") if name else []
-        if any(part in {"", ".", ".."} for part in parts):
-            raise CheckpointError(f"{name!r} does not name a file inside {self.root}")
-        return "/".join([base.rstrip("/"), *parts])
+        return self._joined(self.place.folder, name)
+
+    def spark_path_of(self, name: str) -> str:
+        """Return the path of a file, or of a folder, as Spark calls it."""
+        return self._joined(self.spark, name)
 
     def read_bytes(self, name: str) -> bytes:
         """Return what the file holds."""
@@ -94,22 +169,62 @@ class Location:
 
         Whatever happens, one of the two is there afterwards, whole.
         """
-        self._write(name, content, self.disk.replace)
+        path = self.path_of(name)
+        with _telling("write", path):
+            try:
+                self.disk.put_over(path, content)
+            except NoFenceError as error:
+                if self._guard is None:
+                    raise OSError(f"{error}; let the driver of the job write it") from error
+                self._guard.replace(self.spark_path_of(name), content)
+
+    def write_once(self, name: str, content: Content) -> None:
+        """Write a file whose name nothing else has, nor ever will.
+
+        On object stores it is sent under its name at once. What is cut off stays there as garbage;
+        only who has been told that it is whole, and its size and checksum, may read it.
+        """
+        path = self.path_of(name)
+        with _telling("write", path), self._told_taken(path):
+            self.disk.put(path, content)
 
     def write_new(self, name: str, content: Content) -> None:
         """Write a file that must not be there yet, and refuse if it is.
 
-        On a local disk, of two that write it at once one is refused. Where the file system has
-        no means for that (object stores, shares without hard links), the second is refused if
-        it comes after the first is done.
+        Of two that write it at once one is refused, in whichever processes and machines they are.
+        Where the storage cannot do that, every such file is refused, unless `one_driver` is given.
         """
+        path = self.path_of(name)
+        with _telling("write", path), self._told_taken(path):
+            try:
+                self.disk.put_new(path, content)
+            except NoFenceError as error:
+                self._write_new_otherwise(name, content, error)
+
+    def check_fence(self) -> None:
+        """Try whether the storage refuses a name that is taken, as it should.
+
+        There are stores that speak as S3 does, and pass over what they do not know.
+
+        Raises:
+            CheckpointError: it does not, so that two drivers could both commit.
+        """
+        if self.one_driver:
+            return
+        # It is called as a plan that is still being written, so that it is cleaned up like one.
+        name = f"plans/.{0:010}.fence.{secrets.token_hex(8)}{TEMPORARY}"
+        path = self.path_of(name)
+        self.write_new(name, b"first")
         try:
-            self._write(name, content, self.disk.claim)
-        except NameTakenError as error:
-            raise CheckpointError(
-                f"{self.path_of(name)} is already there, though nobody else should write it; "
-                "see that one job only works on this checkpoint"
-            ) from error
+            with suppress(CheckpointError):
+                self.write_new(name, b"second")
+            if self.read_bytes(name) != b"first":
+                raise CheckpointError(
+                    f"the storage of {self} puts a second file in place of {path}, though it was "
+                    f"asked to refuse; {_ALONE}"
+                )
+        finally:
+            self.delete(name)
 
     def exists(self, name: str) -> bool:
         """Return whether there is a file of this name."""
@@ -133,7 +248,7 @@ class Location:
 
         Of a folder that is not there nothing stands in it.
         """
-        with _telling("list", self.root):
+        with _telling("list", str(self)):
             return tuple(sorted(self.disk.entries(self.path_of(""))))
 
     def delete(self, name: str) -> None:
@@ -148,23 +263,65 @@ class Location:
         with _telling("make the folder", path):
             self.disk.make_folder(path)
 
-    def _write(self, name: str, content: Content, publish: Callable[[str, str], None]) -> None:
+    def _write_new_otherwise(self, name: str, content: Content, why: NoFenceError) -> None:
+        """Write a new file by the guard, or where there is but one driver, or not at all."""
         path = self.path_of(name)
-        folder, _, last = path.rpartition("/")
-        temporary = f"{folder}/.{last}.{secrets.token_hex(8)}{TEMPORARY}"
-        with _telling("write", path):
+        if self._guard is not None:
             try:
-                try:
-                    self.disk.write(temporary, content)
-                except FileNotFoundError:
-                    self.disk.make_folder(folder)
-                    self.disk.write(temporary, content)
-                publish(temporary, path)
-            except BaseException:
-                # What is to be told is why the writing failed, not that tidying did as well.
-                with suppress(OSError, pa.ArrowException):
-                    self.disk.delete(temporary)
-                raise
+                self._guard.create(self.spark_path_of(name), content)
+            except NoFenceError as error:
+                why = NoFenceError(f"{why}; {error}")
+            else:
+                return
+        if not self.one_driver:
+            raise CheckpointError(
+                f"cannot write {path} so that no two drivers could both do it: {why}; {_ALONE}"
+            )
+        if self.exists(name):
+            raise NameTakenError(path)
+        self.disk.put(path, content)
+
+    @contextmanager
+    def _told_taken(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except NameTakenError as error:
+            raise CheckpointError(
+                f"{path} is already there, though nobody else should write it; "
+                "see that one job only works on this checkpoint"
+            ) from error
+
+    def _joined(self, base: str, name: str) -> str:
+        parts = name.split("/") if name else []
+        if any(part in {"", ".", ".."} for part in parts):
+            raise CheckpointError(f"{name!r} does not name a file inside {self}")
+        return "/".join([base.rstrip("/"), *parts])
+
+    def _but(
+        self, *, root: str | None = None, spark: str | None = None, guard: Guard | None = None
+    ) -> "Location":
+        made = Location(
+            self.root if root is None else root,
+            spark=self.spark if spark is None else spark,
+            one_driver=self.one_driver,
+        )
+        object.__setattr__(made, "_guard", self._guard if guard is None else guard)
+        return made
+
+
+def _again(kind: type[Location], root: str, spark: str, one_driver: bool) -> Location:  # noqa: FBT001
+    return kind(root, spark=spark, one_driver=one_driver)
+
+
+def _tidy_uri(spark: str) -> str:
+    """Return a name for Spark as it is joined with others; it has to be a URI."""
+    scheme, colon, path = spark.partition(":")
+    if not colon or len(scheme) < 2 or "/" in scheme or not path.startswith("/") or "?" in path:
+        raise CheckpointError(
+            f"spark={spark!r} is no folder as Spark names it; give a URI without options, such as "
+            "'abfss://container@account.dfs.core.windows.net/folder'"
+        )
+    return spark.rstrip("/")
 
 
 @contextmanager

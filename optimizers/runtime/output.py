@@ -37,7 +37,7 @@ def write_output(
     kind = "" if aside_of is None else "-aside"
     name = f"{attempt.batch:010}-{attempt.instance}-{attempt.name}{kind}.parquet"
     path = f"{FOLDER}/{quote(operator, safe='')}/{name}"
-    location.write_atomically(path, content)
+    location.write_once(path, content)
     return OutputFile(
         path, operator, table.schema, len(table), content.size, aside=aside_of is not None
     )

@@ -161,7 +161,7 @@ def write_state(location: Location, attempt: Attempt, rows: pa.Table, *, kind: K
     if kind is Kind.BASE and GONE in rows.column_names:
         raise StateError(f"a base has no column {GONE!r}; leave out the keys that are gone")
     content = _packed(rows)
-    location.write_new(attempt.path, content)
+    location.write_once(attempt.path, content)
     return StateFile(
         attempt.path, attempt.batch, rows.num_rows, content.size, zlib.crc32(content), kind
     )

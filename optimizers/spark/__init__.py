@@ -1,5 +1,6 @@
 """The engine on Apache Spark: the only place that talks to it."""
 
+from optimizers.runtime.files import Location
 from optimizers.spark.balance import balance, learn_costs
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
 from optimizers.spark.frames import learn_tables, repartition
@@ -8,6 +9,7 @@ from optimizers.spark.sinks import ToConsole, ToParquet
 from optimizers.spark.sized import Sized
 
 __all__ = [
+    "Location",
     "Run",
     "Sized",
     "SparkEngine",

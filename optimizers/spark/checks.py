@@ -16,6 +16,7 @@ from grouping.key_batch import KeyBatch
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidKeyError, InvalidValueError, UnknownNameError
 from optimizers.optimizer import Optimizer
+from optimizers.runtime.files import Location
 from optimizers.runtime.key_columns import check_kind
 from optimizers.runtime.work import Settings
 from optimizers.spark.sized import Sized
@@ -43,13 +44,16 @@ def check_session(session: Any) -> None:
         )
 
 
-def check_checkpoint(folder: Any) -> str:
-    """Return the folder of a checkpoint as text."""
+def check_checkpoint(folder: Any) -> str | Location:
+    """Return the folder of a checkpoint: as text, or as it is if it is a location."""
+    if isinstance(folder, Location):
+        return folder
     if not isinstance(folder, str | os.PathLike) or isinstance(os.fspath(folder), bytes):
         raise InvalidValueError(
             f"checkpoint={_shown(folder)} is not a folder; give its path, or its URI"
         )
-    return os.fspath(folder)
+    # A path is a folder here, also one that would read like a URI.
+    return folder if isinstance(folder, str) else os.path.abspath(folder)  # noqa: PTH100
 
 
 def check_cluster(cluster: Any) -> None:

@@ -17,6 +17,7 @@ from optimizers.runtime.files import Location
 from optimizers.runtime.history import REMEMBERED
 from optimizers.runtime.work import Settings
 from optimizers.spark import checks
+from optimizers.spark.hadoop import location_in
 from optimizers.spark.leaving import Leaving, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
@@ -42,8 +43,9 @@ class SparkEngine:
 
     Attributes:
         checkpoint: a folder on storage that driver and executors share: a path on one machine,
-            or a URI such as ``"hdfs://..."``. State and log of one job are kept there; a job that
-            was stopped goes on where it was.
+            or a URI such as ``"s3a://..."``. State and log of one job are kept there; a job that
+            was stopped goes on where it was. Where Spark has another name for the folder than
+            Python, give both: ``Location("/mnt/jobs", spark="abfss://...")``.
         spark: the session; by default the active one, or a new one on this machine.
         cluster: the machines that instances are placed on. Nodes called as hosts that executors
             run on are those hosts, and instances are held there; others are only thought of. By
@@ -60,7 +62,7 @@ class SparkEngine:
         settings: how tasks go about their work.
     """
 
-    checkpoint: str | os.PathLike[str]
+    checkpoint: str | os.PathLike[str] | Location
     spark: SparkSession | None = None
     cluster: Cluster | None = None
     every: int = 10
@@ -157,7 +159,7 @@ class SparkEngine:
             }
             checks.check_streams(frames)
             writer = united(topology, frames).writeStream.foreachBatch(batch)
-            writer = writer.option("checkpointLocation", f"{Location(self.checkpoint).root}/spark")
+            writer = writer.option("checkpointLocation", run.spark_folder)
             if trigger:
                 writer = writer.trigger(**trigger)
             if name:
@@ -182,9 +184,9 @@ class SparkEngine:
             rows: how many are let in at once, until a plan says otherwise.
             partitions: in how many partitions they come.
         """
-        return recorded(
-            self._session(), self.checkpoint, source, tuples, rows=rows, partitions=partitions
-        )
+        session = self._session()
+        location = location_in(session, self.checkpoint)
+        return recorded(session, location, source, tuples, rows=rows, partitions=partitions)
 
     def _session(self) -> SparkSession:
         return self.spark or local_session()

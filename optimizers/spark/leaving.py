@@ -170,7 +170,7 @@ def left_in(session: SparkSession, location: Location, files: Iterable[OutputFil
     """
     alike: dict[pa.Schema, list[str]] = {}
     for file in files:
-        alike.setdefault(file.schema, []).append(_as_spark_reads(location.path_of(file.path)))
+        alike.setdefault(file.schema, []).append(_as_spark_reads(location.spark_path_of(file.path)))
     try:
         return _united(session.read.parquet(*paths) for paths in alike.values())
     except AnalysisException as error:

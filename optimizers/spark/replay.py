@@ -5,7 +5,6 @@ by looking into a small file that the engine writes, so a plan can change it whi
 """
 
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ _ROWS = "row"
 
 def recorded(  # noqa: PLR0913
     session: SparkSession,
-    checkpoint: str | os.PathLike[str],
+    location: Location,
     source: str,
     tuples: pa.Table,
     *,
@@ -39,13 +38,12 @@ def recorded(  # noqa: PLR0913
 
     Args:
         session: the session.
-        checkpoint: the checkpoint of the job.
+        location: the checkpoint of the job.
         source: the name of the source in the job.
         tuples: the tuples, in their order. A job that goes on must be given the same again.
         rows: how many are let in at once, as long as no plan says otherwise.
         partitions: in how many partitions they come.
     """
-    location = Location(checkpoint)
     if not isinstance(tuples, pa.Table):
         raise InvalidValueError(f"tuples are a {type(tuples).__name__}; give an Arrow table")
     number = whole("rows", rows, at_least=1)

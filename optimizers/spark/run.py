@@ -16,9 +16,9 @@ from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Assignment, Coordinator
-from optimizers.runtime.files import Location
 from optimizers.runtime.history import Totals
 from optimizers.runtime.layout import Layout
+from optimizers.runtime.mark import SPARK
 from optimizers.runtime.parcels import REPORT, from_batches
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.results import results_of
@@ -27,6 +27,7 @@ from optimizers.runtime.work import Work
 from optimizers.spark.checks import check_batch, warn_of_many_instances
 from optimizers.spark.cores import tasks_at_once
 from optimizers.spark.failures import told_as_ours
+from optimizers.spark.hadoop import location_in
 from optimizers.spark.hush import hushed
 from optimizers.spark.leaving import Leaving, left_in
 from optimizers.spark.pinning import Pins, executor_hosts
@@ -67,7 +68,9 @@ class Run:
         self._session = session
         self._topology = topology
         self._leaving = leaving
-        self._checkpoint = Checkpoint.create_or_open(Location(engine.checkpoint), topology)
+        location = location_in(session, engine.checkpoint)
+        self._checkpoint = Checkpoint.create_or_open(location, topology)
+        location.check_fence()
         hosts = executor_hosts(session)
         cluster = engine.cluster or _cluster_of(hosts, topology)
         self._pins = _pins(session, hosts, cluster)
@@ -110,6 +113,11 @@ class Run:
     def plan(self) -> Plan:
         """The plan in force."""
         return self._coordinator.plan
+
+    @property
+    def spark_folder(self) -> str:
+        """Where Spark keeps its own memory of the job, as Spark calls it."""
+        return self._checkpoint.location.spark_path_of(SPARK)
 
     @property
     def layout(self) -> Layout:

@@ -20,11 +20,12 @@ from optimizers import Plan, Topology
 from optimizers.errors import CheckpointError
 from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.cleaning import batch_of
-from optimizers.runtime.disks import Disk, LocalDisk, NameTakenError
 from optimizers.runtime.files import Location
 from optimizers.runtime.output_file import OutputFile
 from optimizers.runtime.records import Commit
 from optimizers.runtime.state_file import Attempt, Kind, write_state
+from optimizers.runtime.storage.disk import NameTakenError, RenamingDisk
+from optimizers.runtime.storage.local import LocalDisk
 
 JOB = Topology.source("words").then("count", key="word", parallelism=2)
 WAYS = ("before", "half", "after", "refused")
@@ -34,7 +35,7 @@ class Death(BaseException):
     """The machine is gone: nothing that would tidy up can run any more."""
 
 
-class MemoryDisk(Disk):
+class MemoryDisk(RenamingDisk):
     """Files in memory, on a machine that dies at a chosen operation, or whose disk refuses it.
 
     An operation that is cut off did not happen, did half of what it does, or all of it.

@@ -13,8 +13,21 @@ import pyarrow.fs
 import pytest
 
 from optimizers.errors import CheckpointError
-from optimizers.runtime.disks import LocalDisk, RemoteDisk
 from optimizers.runtime.files import Location
+from optimizers.runtime.storage.disk import NameTakenError
+from optimizers.runtime.storage.fence import StoreFence
+from optimizers.runtime.storage.local import LocalDisk
+from optimizers.runtime.storage.remote import RemoteDisk
+
+
+class HardLinks(StoreFence):
+    """A store's conditional create, as a folder has it."""
+
+    def put(self, path, content, token):
+        LocalDisk().put_new(path, content)
+
+    def token_of(self, path):
+        return None
 
 
 class Shared(Location):
@@ -24,7 +37,8 @@ class Shared(Location):
 
     @property
     def disk(self):
-        return RemoteDisk(pyarrow.fs.LocalFileSystem())
+        files = pyarrow.fs.LocalFileSystem()
+        return RemoteDisk(files, HardLinks, whole=True, folders=True)
 
 
 @pytest.fixture(params=[Location, Shared], ids=["local", "remote"])
@@ -154,18 +168,110 @@ def test_a_file_that_is_cut_short_while_it_is_written_is_never_seen(tmp_path):
     assert [] == left_in(Location(tmp_path))
 
 
-def test_where_there_are_no_hard_links_a_taken_name_is_still_refused(tmp_path, monkeypatch):
+@pytest.fixture
+def without_links(monkeypatch):
     def fail(self, target):
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(Path, "hardlink_to", fail)
+
+
+def test_where_there_are_no_hard_links_nothing_is_pretended(tmp_path, without_links):
     here = Location(tmp_path)
+
+    with pytest.raises(
+        CheckpointError, match=r"no two drivers could both.*no hard links.*one_driver=True"
+    ):
+        here.write_new("a", b"mine")
+    with pytest.raises(CheckpointError, match="one_driver=True"):
+        here.check_fence()
+    here.write_once("b", b"a name of its own")
+
+    assert ["b"] == left_in(here)
+    assert b"a name of its own" == here.read_bytes("b")
+
+
+def test_who_sees_to_it_that_there_is_one_driver_goes_without(tmp_path, without_links):
+    here = pickle.loads(pickle.dumps(Location(tmp_path, one_driver=True)))  # noqa: S301
+    here.check_fence()
     here.write_new("a", b"mine")
 
     with pytest.raises(CheckpointError, match="already there"):
         here.write_new("a", b"yours")
     assert b"mine" == here.read_bytes("a")
     assert ["a"] == left_in(here)
+
+
+def test_the_fence_is_tried_and_leaves_nothing(here):
+    here.check_fence()
+
+    assert [] == left_in(here)
+
+
+def test_a_link_whose_answer_was_lost_is_ours(tmp_path, monkeypatch):
+    # So servers of NFS may say, when the answer is lost and the client asks again.
+    link = Path.hardlink_to
+
+    def twice(self, target):
+        link(self, target)
+        link(self, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", twice)
+    here = Location(tmp_path)
+    here.write_new("a", b"mine")
+
+    with pytest.raises(CheckpointError, match="already there"):
+        here.write_new("a", b"mine")
+    assert ["a"] == left_in(here)
+
+
+class Keeping:
+    """A guard that keeps files by their names for Spark."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def create(self, path, content):
+        if path in self.kept:
+            raise NameTakenError(path)
+        self.kept[path] = content
+
+    def replace(self, path, content):
+        self.kept[path] = content
+
+
+def test_what_the_disk_cannot_promise_its_guard_does(tmp_path, without_links):
+    guard = Keeping()
+    here = Location(tmp_path, spark="viewfs://jobs/a").guarded(guard)
+
+    here.write_new("commits/1", b"mine")
+
+    assert {"viewfs://jobs/a/commits/1": b"mine"} == guard.kept
+    with pytest.raises(CheckpointError, match="already there"):
+        here.write_new("commits/1", b"yours")
+    here.within("inner").write_new("b", b"")
+    assert "viewfs://jobs/a/inner/b" in guard.kept
+    with pytest.raises(CheckpointError, match="one_driver=True"):
+        pickle.loads(pickle.dumps(here)).write_new("c", b"")  # noqa: S301  # executors have none
+
+
+def test_where_a_file_cannot_be_replaced_whole_the_guard_does_it(tmp_path, monkeypatch):
+    class Hadoop(Location):
+        __slots__ = ()
+
+        @property
+        def disk(self):
+            files = pyarrow.fs.LocalFileSystem()
+            return RemoteDisk(files, HardLinks, whole=False, folders=True)
+
+    guard, here = Keeping(), Hadoop(tmp_path, spark="hdfs://name/a")
+    with pytest.raises(CheckpointError, match="let the driver of the job write it"):
+        here.write_atomically("admitted/x", b"5")
+    object.__setattr__(here, "_guard", guard)
+
+    here.write_atomically("admitted/x", b"5")
+
+    assert {"hdfs://name/a/admitted/x": b"5"} == guard.kept
 
 
 def test_a_link_that_fails_otherwise_is_an_error(tmp_path, monkeypatch):
@@ -214,25 +320,6 @@ def test_a_local_uri_is_the_local_folder(tmp_path, form):
     assert str(tmp_path / "a b" / "c") == here.path_of("c")
 
 
-def test_other_file_systems_are_those_that_pyarrow_knows():
-    here = Location("mock:///folder")
-
-    assert isinstance(here.disk, RemoteDisk)
-    with pytest.raises(CheckpointError, match=r"cannot find nosuch://x: .*nosuch"):
-        Location("nosuch://x")
+def test_a_location_without_a_name_is_refused():
     with pytest.raises(CheckpointError, match="is not a folder; give its path or its URI"):
         Location("")
-
-
-def test_a_folder_in_memory_keeps_files_as_well():
-    here = Location("mock:///memory")
-    here.write_new("state/a", b"one")
-    here.write_atomically("state/a", b"two")
-
-    assert b"two" == here.read_bytes("state/a")
-    assert {"state/a": 3} == here.list("state")
-    with pytest.raises(CheckpointError, match="already there"):
-        here.write_new("state/a", b"three")
-    here.delete("state/a")
-    here.delete("state/a")
-    assert {} == here.list("")

@@ -1,0 +1,58 @@
+"""From a place to the disk that reads and writes there."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow.fs
+
+from optimizers.errors import CheckpointError
+from optimizers.runtime.storage.disk import Disk, NoFenceError
+from optimizers.runtime.storage.fence import Fence
+from optimizers.runtime.storage.local import LocalDisk
+from optimizers.runtime.storage.places import Kind, Place
+from optimizers.runtime.storage.remote import RemoteDisk
+
+
+@lru_cache(maxsize=64)
+def disk_of(root: str) -> tuple[Disk, Place]:
+    """Return the disk of a path or URI, and the place there."""
+    place = Place.read(root)
+    if place.scheme == "dbfs":
+        _check_mount(place)
+    if place.kind is Kind.LOCAL:
+        return LocalDisk(), place
+    files, _ = pyarrow.fs.FileSystem.from_uri(place.uri)
+    hadoop = place.kind is Kind.HADOOP
+    return RemoteDisk(files, _fence_of(place), whole=not hadoop, folders=hadoop), place
+
+
+def _check_mount(place: Place) -> None:
+    mount = "/" + place.folder.split("/")[1]
+    if not Path(mount).is_dir():
+        raise CheckpointError(
+            f"{place.spark} is reached by Python as {place.folder}, and {mount} is not mounted "
+            "here; run where it is, or give Location(folder, spark=...) with the folder that it is "
+            "mounted at"
+        )
+
+
+def _fence_of(place: Place) -> Callable[[], Fence]:
+    """Return what makes the fence of a place; the store's own client is imported only then."""
+
+    def fence() -> Fence:
+        if place.kind is Kind.S3:
+            from optimizers.runtime.storage.s3 import S3Fence  # noqa: PLC0415
+
+            return S3Fence(place)
+        if place.kind is Kind.GCS:
+            from optimizers.runtime.storage.gcs import GcsFence  # noqa: PLC0415
+
+            return GcsFence(place)
+        if place.kind is Kind.AZURE:
+            from optimizers.runtime.storage.azure import AzureFence  # noqa: PLC0415
+
+            return AzureFence(place)
+        raise NoFenceError(f"pyarrow creates no file exclusively on {place.kind.value}")
+
+    return fence

@@ -1,0 +1,203 @@
+"""Where a checkpoint is, read from what people write: a path, or a URI of a storage known here.
+
+A place has two names. Spark reaches it by Hadoop's connectors, Penstock by the operating system or
+by pyarrow; they spell the same folder differently (``s3a://`` and ``s3://``), and pyarrow takes
+options in a URI (``?region=...``) that Spark would take for a part of the path.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from optimizers.errors import CheckpointError
+from sketches.values import FrozenMap
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(.*)", re.DOTALL)
+_VOLUMES = "/Volumes/"
+
+
+class Kind(Enum):
+    """Kinds of storage, by what reaches them."""
+
+    LOCAL = "a folder that is mounted"
+    S3 = "Amazon S3"
+    GCS = "Google Cloud Storage"
+    AZURE = "Azure Data Lake Storage"
+    HADOOP = "HDFS"
+
+
+KINDS = {
+    "file": Kind.LOCAL,
+    "dbfs": Kind.LOCAL,
+    "s3": Kind.S3,
+    "s3a": Kind.S3,
+    "s3n": Kind.S3,
+    "gs": Kind.GCS,
+    "gcs": Kind.GCS,
+    "abfs": Kind.AZURE,
+    "abfss": Kind.AZURE,
+    "hdfs": Kind.HADOOP,
+    "viewfs": Kind.HADOOP,
+}
+"""What a scheme means."""
+
+_PYARROW = {Kind.S3: "s3", Kind.GCS: "gs"}
+_SPARK = {Kind.S3: "s3a", Kind.GCS: "gs"}
+_HOST = {
+    Kind.S3: "a bucket, as in s3://bucket/folder",
+    Kind.GCS: "a bucket, as in gs://bucket/folder",
+    Kind.AZURE: "container and account, as in "
+    "abfss://container@account.dfs.core.windows.net/folder",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder, as its name says.
+
+    Attributes:
+        kind: what reaches it.
+        scheme: of its URI; ``"file"`` if it was given as a path.
+        host: bucket, account or name node.
+        path: the folder there, with a slash before it, and as it is called: nothing is escaped.
+        user: who asks, if the URI says so; of Azure the container.
+        secret: the password in the URI.
+        options: what the URI tells pyarrow.
+    """
+
+    kind: Kind
+    scheme: str
+    host: str
+    path: str
+    user: str | None = None
+    secret: str | None = None
+    options: FrozenMap[str, str] = FrozenMap()  # noqa: RUF009  # frozen
+
+    @classmethod
+    def read(cls, root: str) -> "Place":
+        """Read a path or a URI.
+
+        Raises:
+            CheckpointError: it names no place that is known.
+        """
+        found = _URI.fullmatch(root)
+        if found is None:
+            # Made absolute, for another process may work in another folder.
+            return cls(Kind.LOCAL, "file", "", os.path.abspath(root))  # noqa: PTH100
+        scheme, rest = found[1].lower(), found[2]
+        if scheme not in KINDS:
+            raise CheckpointError(
+                f"{root!r}: no storage {scheme + ':'!r} is known; known are {', '.join(KINDS)}. If "
+                "it is a folder here, begin with a slash or with './'; if it is mounted here, give "
+                "Location(folder, spark=URI)"
+            )
+        kind = KINDS[scheme]
+        options = ""
+        if kind is not Kind.LOCAL:
+            rest, _, options = rest.partition("?")
+        authority, path = "", rest
+        if rest.startswith("//"):
+            authority, slash, path = rest[2:].partition("/")
+            path = slash + path
+        user, secret, host = _parts(authority)
+        given = dict(parse_qsl(options, keep_blank_values=True))
+        place = cls(kind, scheme, host, _tidy(root, path), user, secret, FrozenMap(given))
+        place._check(root)
+        return place
+
+    @property
+    def folder(self) -> str:
+        """The folder as its own file system calls it, as pyarrow wants it."""
+        if self.scheme == "dbfs":
+            return self.path if self.path.startswith(_VOLUMES) else f"/dbfs{self.path}".rstrip("/")
+        if self.kind is Kind.AZURE:
+            return f"{self.user}{self.path}".rstrip("/")
+        if self.kind in {Kind.S3, Kind.GCS}:
+            return f"{self.host}{self.path}".rstrip("/")
+        return self.path
+
+    @property
+    def root(self) -> str:
+        """What `read` makes this place of."""
+        if self.scheme == "file":
+            return self.path
+        if self.scheme == "dbfs":
+            return f"dbfs:{quote(self.path)}"
+        return self._uri(self.scheme, dict(self.options))
+
+    @property
+    def uri(self) -> str:
+        """The URI by which pyarrow finds the file system, of a place that is not local."""
+        options = dict(self.options)
+        if self.kind is Kind.S3:
+            options.setdefault("allow_delayed_open", "true")  # one request for a small file
+        return self._uri(_PYARROW.get(self.kind, self.scheme), options)
+
+    @property
+    def spark(self) -> str:
+        """The folder as Spark calls it: a URI of Hadoop, in which nothing is escaped."""
+        return self._plainly(_SPARK.get(self.kind, self.scheme))
+
+    def __str__(self) -> str:
+        """Return the place as it may be shown: no secrets, no options."""
+        if self.kind is Kind.LOCAL:
+            return self.folder
+        return self._plainly(self.scheme)
+
+    def _plainly(self, scheme: str) -> str:
+        authority = self._authority(None) if self.kind is Kind.AZURE else self.host
+        if not authority:
+            return f"{scheme}:{self.path}"
+        return f"{scheme}://{authority}{self.path.rstrip('/')}"
+
+    def _uri(self, scheme: str, options: Mapping[str, str]) -> str:
+        authority = self._authority(None if self.secret is None else quote(self.secret, safe=""))
+        asked = f"?{urlencode(options)}" if options else ""
+        return f"{scheme}://{authority}{quote(self.path)}{asked}"
+
+    def _authority(self, secret: str | None) -> str:
+        user = None if self.user is None else quote(self.user, safe="")
+        asked = ":".join(part for part in (user, secret) if part is not None)
+        return f"{asked}@{self.host}" if asked else self.host
+
+    def _check(self, root: str) -> None:
+        wanted = _HOST.get(self.kind)
+        if wanted and (not self.host or (self.kind is Kind.AZURE and not self.user)):
+            raise CheckpointError(f"{_shown(root)!r} is not whole: it needs {wanted}")
+        if self.kind is Kind.AZURE and not self.host.endswith(".dfs.core.windows.net"):
+            raise CheckpointError(f"{_shown(root)!r} is not as Spark has it: it needs {wanted}")
+        if self.kind is Kind.LOCAL and self.host:
+            raise CheckpointError(
+                f"{root!r} names the host {self.host!r}; a folder is {self.scheme}:///folder"
+            )
+        if self.kind in {Kind.LOCAL, Kind.HADOOP} and not self.path.startswith("/"):
+            raise CheckpointError(
+                f"{root!r} does not say which folder; write {self.scheme}:///folder"
+            )
+
+
+def _parts(authority: str) -> tuple[str | None, str | None, str]:
+    """Return user, secret and host."""
+    asked, at, host = authority.rpartition("@")
+    if not at:
+        return None, None, host
+    user, colon, secret = asked.partition(":")
+    return unquote(user), unquote(secret) if colon else None, host
+
+
+def _tidy(root: str, path: str) -> str:
+    """Return the path as it is called, without slashes that Hadoop would drop and S3 keep."""
+    parts = [part for part in unquote(path).split("/") if part]
+    if {".", ".."} & {*parts}:
+        raise CheckpointError(
+            f"{_shown(root)!r}: '.' and '..' name no folder in a URI; leave them out"
+        )
+    return "/" + "/".join(parts) if path.startswith("/") else "/".join(parts)
+
+
+def _shown(root: str) -> str:
+    """Return what was given as it may be shown: without password and options."""
+    return re.sub(r"//[^/@]*:[^/@]*@", "//...@", root.partition("?")[0])

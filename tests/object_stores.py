@@ -1,0 +1,151 @@
+"""Object stores on this machine, for tests: moto's server, and a proxy that misbehaves."""
+
+import http.client
+import itertools
+import threading
+from collections import Counter
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+NUMBERS = itertools.count()
+
+
+class Store:
+    """A server of S3 on this machine.
+
+    Args:
+        port: where it listens.
+    """
+
+    def __init__(self, port):
+        self.port = port
+        self.client = boto3.client(
+            "s3",
+            endpoint_url=f"http://127.0.0.1:{port}",
+            region_name="us-east-1",
+            aws_access_key_id="someone",
+            aws_secret_access_key="hush-hush",  # noqa: S106
+        )
+
+    def bucket(self):
+        """Make a bucket."""
+        name = f"bucket-{next(NUMBERS)}"
+        self.client.create_bucket(Bucket=name)
+        return name
+
+    def uri(self, bucket, folder="job", port=None, scheme="s3"):
+        """The URI of a folder, by which pyarrow and the fence find this server."""
+        return (
+            f"{scheme}://someone:hush-hush@{bucket}/{folder}"
+            f"?endpoint_override=127.0.0.1:{port or self.port}&scheme=http&region=us-east-1"
+        )
+
+    def keys(self, bucket):
+        """The names of all objects."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        return [found["Key"] for page in pages for found in page.get("Contents", ())]
+
+
+@contextmanager
+def s3_server():
+    """A server of S3, as long as it is needed."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        yield Store(server.get_host_and_port()[1])
+    finally:
+        server.stop()
+
+
+def _body(request):
+    """What a request brings, in one piece or in several."""
+    if request.headers.get("Transfer-Encoding") != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length", 0)))
+    pieces = []
+    while length := int(request.rfile.readline(), 16):
+        pieces.append(request.rfile.read(length))
+        request.rfile.readline()
+    request.rfile.readline()
+    return b"".join(pieces)
+
+
+class Proxy:
+    """Passes requests on, one that writes after the other, but those that a fault befalls.
+
+    A fault is asked for each request, by method and path. It may say ``"unsent"`` (the store never
+    hears of it, and the connection breaks), ``"unanswered"`` (the store does it, and the connection
+    breaks), or ``"failed"`` (the store does it, and says 500).
+    """
+
+    def __init__(self, port):
+        self.port = port
+        self.fault = lambda method, path: None
+        self.asked = Counter()
+        self._writing = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.here = self._server.server_address[1]
+
+    def pass_on(self, method, path, body, headers):
+        """Ask the store; return status, headers and body of its answer."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as store:
+            store.request(method, path, body=body, headers=headers)
+            answer = store.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+
+    def answer(self, request, method):
+        """Answer a request."""
+        body = _body(request)
+        self.asked[method] += 1
+        fault = self.fault(method, request.path)
+        if fault != "unsent":
+            with self._writing:
+                asked = {
+                    name: value
+                    for name, value in request.headers.items()
+                    if name.lower() not in {"connection", "expect", "transfer-encoding"}
+                }
+                status, headers, content = self.pass_on(method, request.path, body, asked)
+        if fault in {"unsent", "unanswered"}:
+            request.close_connection = True
+            return
+        if fault == "failed":
+            status, headers, content = 500, [], b""
+        request.send_response(status)
+        for name, value in headers:
+            if name.lower() not in {"connection", "transfer-encoding", "server", "date"}:
+                request.send_header(name, value)
+        if not any(name.lower() == "content-length" for name, _ in headers):
+            request.send_header("Content-Length", str(len(content)))
+        request.end_headers()
+        if method != "HEAD":
+            request.wfile.write(content)
+
+    def _handler(self):
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args):
+                pass
+
+        for method in ("GET", "HEAD", "PUT", "POST", "DELETE"):
+            setattr(Handler, f"do_{method}", lambda self, method=method: proxy.answer(self, method))
+        return Handler
+
+    @classmethod
+    @contextmanager
+    def before(cls, port):
+        """A proxy before a server, as long as it is needed."""
+        proxy = cls(port)
+        thread = threading.Thread(target=proxy._server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            proxy._server.shutdown()
+            proxy._server.server_close()
+            thread.join()
