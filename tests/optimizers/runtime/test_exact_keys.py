@@ -24,7 +24,7 @@ from optimizers.runtime.files import Location
 from optimizers.runtime.work import Settings
 
 
-@pytest.mark.parametrize("bits", [16])
+@pytest.mark.parametrize("bits", [8, 16])
 @settings(max_examples=25)
 @given(data=st.data())
 def test_any_job_is_right_with_a_hash_of_few_bits(bits, data):
