@@ -35,7 +35,7 @@ from optimizers import (
     Plan,
     Topology,
 )
-from optimizers.folds import Count, Emit, Sum
+from optimizers.folds import DELETE, Count, EachKey, Emit
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.files import Location
 from optimizers.spark.engine import SparkEngine
@@ -159,13 +159,22 @@ def topology(task: Task) -> Topology:
 
 
 def _by_user() -> Operator:
-    fold = Sum("spent", emit=Emit.TUPLES)
+    fold = EachKey(Spending(), pa.int64(), emit=Emit.TUPLES)
     return Operator("by_user", "user", parallelism=2, key_groups=GROUPS, apply=fold)
 
 
 def _by_place() -> Operator:
     fold = Count(emit=Emit.CHANGES)
     return Operator("by_place", "place", parallelism=2, key_groups=GROUPS, apply=fold)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Adds up what a user has spent, and forgets who has come to a multiple of seven."""
+
+    def __call__(self, key: tuple[int], rows: pa.Table, state: int | None) -> Any:
+        total = (state or 0) + pc.sum(rows.column("spent")).as_py()
+        return total if total % 7 else DELETE
 
 
 @dataclass(frozen=True)
@@ -264,15 +273,19 @@ class Reference:
         spent, seen = Counter[int](), Counter[int]()
         found = cls({"by_user": [], "by_place": []}, [])
         for start, end in pairwise([0, *ends]):
-            changed = set()
+            changed, came = set(), set()
             rows = (row for part in range(start, end) for row in _rows(tuples(part, task.rows)))
             for user, place, price in rows:
                 visits = 1
                 if task.job == "chain" or price > 4:
                     spent[user] += price
+                    came.add(user)
                     visits += task.job == "fork"
                 seen[place] += visits
                 changed.add(place)
+            for user in came:
+                if spent[user] % 7 == 0:
+                    del spent[user]
             found.states["by_user"].append(dict(spent))
             found.states["by_place"].append(dict(seen))
             found.handed.append(sorted([place, seen[place]] for place in changed))

@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optimizers.folds.keys import SOLID, codes_of
+from optimizers.folds.casting import cast
+from optimizers.folds.keys import SOLID, row_numbers
+from optimizers.folds.types import normal_key
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -87,12 +89,21 @@ def _counted(group: Rows, order: Rows) -> Rows:
 
 def _key_groups(expected: pa.Table, found: pa.Table, key: Sequence[str]) -> tuple[Rows, Rows]:
     """Number the keys of two tables; where there are no rows, columns may have no type yet."""
-    codes = [
-        codes_of(table, key) if len(table) else np.empty(0, np.uint64)
-        for table in (expected, found)
+    tables = [table for table in (expected, found) if len(table)]
+    columns = [[_normal(table, name) for table in tables] for name in key]
+    if any(len({column.type for column in parts}) > 1 for parts in columns):
+        return np.zeros(len(expected), np.int64), np.ones(len(found), np.int64)  # none is equal
+    whole = [
+        pa.chunked_array([c for part in parts for c in part.chunks]) for parts in columns if parts
     ]
-    numbers = np.unique(np.concatenate(codes), return_inverse=True)[1]
+    numbers = row_numbers(whole, len(expected) + len(found)).rows
     return numbers[: len(expected)], numbers[len(expected) :]
+
+
+def _normal(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return a column of keys in the form in which state keeps it."""
+    column = table.column(name)
+    return cast(column, normal_key(column.type))
 
 
 def _row_groups(expected: pa.Table, found: pa.Table) -> tuple[Rows, Rows]:

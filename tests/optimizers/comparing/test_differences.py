@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from cut_hash import cut_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.comparing.differences import output_difference, state_difference
 from optimizers.comparing.equality import unequal
+from optimizers.comparing.pairing import paired_by_key
 
 NUMBERS = pa.schema([("user", pa.string()), ("n", pa.int64())])
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
@@ -277,3 +279,22 @@ def test_many_rows_are_compared_quickly_enough():
         state_difference("sum", ["key"], right, right.take(pa.array(rng.permutation(200_000))))
         is None
     )
+
+
+def test_keys_that_share_their_hashes_are_paired_by_themselves():
+    texts = [f"key {number}" for number in range(2_000)]
+    with cut_hash(8):
+        expected = pa.table({"k": texts, "n": range(2_000)})
+        rows = paired_by_key(expected, expected.take(pa.array(range(1_999, 0, -1))), ["k"])
+
+    assert [0] == rows.missing.tolist()
+    assert [] == rows.extra.tolist()
+    assert list(range(1, 2_000)) == rows.expected.tolist()
+    assert list(range(1_998, -1, -1)) == rows.found.tolist()
+
+
+def test_keys_of_two_types_are_never_the_same():
+    rows = paired_by_key(pa.table({"k": [1, 2]}), pa.table({"k": ["1", "2", "3"]}), ["k"])
+
+    assert ([0, 1], [0, 1, 2]) == (rows.missing.tolist(), rows.extra.tolist())
+    assert [] == rows.expected.tolist()
