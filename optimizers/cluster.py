@@ -1,5 +1,7 @@
 """The machines that a job runs on."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -58,10 +60,14 @@ class Cluster:
     Attributes:
         nodes: the machines.
         draining: names of nodes that are to be emptied and then given back.
+        order: names in the order in which instances are dealt out, where it is not that of the
+            nodes. It may name nodes that are gone: what they would get is dealt to the others, so
+            that what those have stays; see `became`.
     """
 
     nodes: tuple[Node, ...]
     draining: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         nodes = listed("nodes", self.nodes)
@@ -81,9 +87,10 @@ class Cluster:
             raise InvalidValueError(
                 f"all {len(nodes)} nodes are draining; keep at least one to work on"
             )
+        object.__setattr__(self, "order", _checked_order(self.order, nodes))
 
     def __reduce__(self) -> tuple[type["Cluster"], tuple[Any, ...]]:
-        return Cluster, (self.nodes, self.draining)
+        return Cluster, (self.nodes, self.draining, self.order)
 
     @classmethod
     def uniform(cls, count: int, *, racks: int = 1) -> "Cluster":
@@ -111,7 +118,37 @@ class Cluster:
         """Deal instances out to the working nodes in turn: the default deployment."""
         names = [node.name for node in self.working]
         count = whole("instances", instances, at_least=1)
-        return tuple(names[instance % len(names)] for instance in range(count))
+        order = [name for name in self.order if name not in self.draining] or names
+        dealt = [order[instance % len(order)] for instance in range(count)]
+        loads = Counter(dealt)
+        for place, name in enumerate(dealt):
+            if name not in self._by_name:
+                dealt[place] = min(names, key=loads.__getitem__)  # the first of those with fewest
+                loads[dealt[place]] += 1
+        return tuple(dealt)
+
+    def became(self, nodes: Iterable[Node]) -> "Cluster":
+        """Return the cluster once just these nodes are there.
+
+        Newcomers take the places of nodes that left, so that as little as possible of what is dealt
+        out in turn goes elsewhere:
+
+        >>> before = Cluster((Node("a"), Node("b"), Node("c")))
+        >>> before.deal(4), before.became([Node("a"), Node("c")]).deal(4)
+        (('a', 'b', 'c', 'a'), ('a', 'c', 'c', 'a'))
+        >>> before.became([Node("a"), Node("c"), Node("d")]).deal(4)
+        ('a', 'd', 'c', 'a')
+        """
+        there = listed("nodes", nodes)
+        now = Cluster(there)
+        old = self.order or tuple(self._by_name)
+        newcomers = [node.name for node in there if node.name not in old]
+        order = [
+            name if name in now._by_name or not newcomers else newcomers.pop(0) for name in old
+        ]
+        draining = tuple(name for name in self.draining if name in now._by_name)
+        kept = draining if len(draining) < len(there) else ()
+        return Cluster(there, kept, (*order, *newcomers))
 
     def under(self, plan: "Plan") -> "Cluster":
         """Return the cluster as it is once the plan's nodes are added and draining."""
@@ -131,13 +168,17 @@ class Cluster:
             raise PlanError(
                 f"draining {list(plan.drain)} would leave no node to work on; keep or add one"
             )
-        return replace(self, nodes=tuple(nodes), draining=tuple(sorted(draining)))
+        more = (node.name for node in nodes if node.name not in self.order)
+        order = (*self.order, *more) if self.order else ()
+        return replace(self, nodes=tuple(nodes), draining=tuple(sorted(draining)), order=order)
 
     def to_json(self) -> str:
         """Write the cluster as a JSON document."""
         body: dict[str, Any] = {"nodes": [node.to_dict() for node in self.nodes]}
         if self.draining:
             body["draining"] = list(self.draining)
+        if self.order:
+            body["order"] = list(self.order)
         return write("cluster", body)
 
     @classmethod
@@ -148,8 +189,20 @@ class Cluster:
     @classmethod
     def _from_record(cls, record: Record) -> "Cluster":
         nodes = record.each("nodes", Node.from_record)
-        return cls(tuple(nodes), record.strings("draining"))
+        return cls(tuple(nodes), record.strings("draining"), record.strings("order"))
 
     @cached_property
     def _by_name(self) -> dict[str, Node]:
         return {node.name: node for node in self.nodes}
+
+
+def _checked_order(order: Any, nodes: tuple[Node, ...]) -> tuple[str, ...]:
+    """Return an order of dealing, or say what it lacks or names twice; none if it is the nodes'."""
+    names = tuple(check_name("node", name) for name in listed("order", order))
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise InvalidValueError(f"order names {twice!r} twice; name each node once")
+    lacking = [node.name for node in nodes if node.name not in names]
+    if names and lacking:
+        raise InvalidValueError(f"order={list(names)} lacks node {lacking[0]!r}; name all nodes")
+    return () if names == tuple(node.name for node in nodes) else names

@@ -666,6 +666,7 @@ class Driver:
         drift=None,
         meanwhile=False,
         remember=99,
+        cluster=CLUSTER,
         **settings,
     ):
         self.job = job
@@ -673,7 +674,7 @@ class Driver:
         self.optimizer = plans if isinstance(plans, Optimizer) else Scripted(plans, observes)
         self.coordinator = Coordinator(
             job,
-            CLUSTER,
+            cluster,
             self.optimizer,
             self.checkpoint,
             every=every,

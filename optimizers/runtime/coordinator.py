@@ -6,7 +6,7 @@ after it, it takes the reports, commits the batch and asks the optimizer what sh
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from optimizers.cluster import Cluster
@@ -17,6 +17,7 @@ from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
 from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.council import Council
+from optimizers.runtime.fitting import fitted
 from optimizers.runtime.history import REMEMBERED, Totals
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.origins import Bounded, Origin, Progress
@@ -63,7 +64,8 @@ class Coordinator:
 
     Args:
         topology: the job.
-        cluster: the machines.
+        cluster: the machines; or a function that returns those that are there by now, which is
+            asked at first and at the end of each epoch.
         optimizer: who decides.
         checkpoint: where state and the log are kept; the job goes on where that ends.
         every: after how many batches the optimizer is asked.
@@ -79,7 +81,7 @@ class Coordinator:
     def __init__(  # noqa: PLR0913
         self,
         topology: Topology,
-        cluster: Cluster,
+        cluster: Cluster | Callable[[], Cluster],
         optimizer: Optimizer,
         checkpoint: Checkpoint,
         *,
@@ -92,11 +94,12 @@ class Coordinator:
     ) -> None:
         check_work(topology)
         self._topology = topology
-        self._cluster = cluster
+        self._look = cluster if callable(cluster) else lambda: cluster
+        self._cluster = self._look()
         self._checkpoint = checkpoint
         self._council = Council(
             topology,
-            cluster,
+            self._cluster,
             optimizer,
             every=every,
             drift=drift,
@@ -114,10 +117,10 @@ class Coordinator:
         if self._committed is not None:
             known = checkpoint.plan_of(self._committed.batch)
             if known is not None:
-                self._plan = known.plan
+                self._plan = self._fitted(known.plan)
                 self._planned, self._plan_revision = known.number
         self._resumed = False  # whether it was looked for what an earlier driver has saved
-        self._layout = Layout.of(topology, cluster, self._plan)
+        self._layout = Layout.of(topology, self._cluster, self._plan)
         self._work = self._work_under(self._layout, {})
         self._council.begin(self._layout)
         self._adoption = Adoption()
@@ -238,6 +241,8 @@ class Coordinator:
                 self._trials[report.operator].add(table)
         self._council.hear(summary, reports, record.tuples)
         self._tell_bad_rows(batch, reports)
+        if self._council.is_about_to_ask:
+            self._meet(self._look())
         self._decided = self._council.decide(batch, self._plan, self._state, self._columns)
         self._adopt(reports)
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
@@ -317,7 +322,7 @@ class Coordinator:
         )
 
     def _put_in_force(self, saved: SavedPlan) -> None:
-        plan, batch = saved.plan, saved.batch
+        plan, batch = self._fitted(saved.plan), saved.batch
         layout = Layout.of(self._topology, self._cluster, plan)
         handovers = {}
         for operator in self._topology.operators:
@@ -333,6 +338,29 @@ class Coordinator:
             return  # the epoch goes on: instances and machines are as they were
         self._adoption = Adoption()
         self._council.begin(layout)
+
+    def _meet(self, cluster: Cluster) -> None:
+        """Go by the machines that are there from the next batch on.
+
+        Nothing has to be written down: where instances are does not change what they do.
+        """
+        if cluster == self._cluster:
+            return
+        self._cluster = cluster
+        self._plan = self._fitted(self._plan)
+        layout = Layout.of(self._topology, cluster, self._plan)
+        if layout != self._layout:
+            self._layout, self._work = layout, self._work_under(layout, {})
+        self._council.meet(cluster, layout)
+
+    def _fitted(self, plan: Plan) -> Plan:
+        """Return a plan without the machines that are gone, and tell what had to be changed."""
+        fit = fitted(plan, self._cluster)
+        if fit.changed.notes:
+            told = Decision(self.next_batch - 1, fit.changed, applied=True, fits=True)
+            _LOG.warning("%s", told)
+            self._council.happened.add_decision(told)
+        return fit.plan
 
     def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
         location, settings = self._checkpoint.location, self._settings

@@ -76,6 +76,11 @@ class Council:
         return self._thought is not None
 
     @property
+    def is_about_to_ask(self) -> bool:
+        """Whether the epoch is over, so that the optimizer is asked next."""
+        return self._is_time and not self.has_asked
+
+    @property
     def is_thinking(self) -> bool:
         """Whether the optimizer looks for an answer while batches go on."""
         return self._thought is not None and not self._thought.is_over
@@ -86,6 +91,10 @@ class Council:
         self._epoch = Epoch(layout, self._epochs)
         self._best_local = 0.0  # the share of local tuples in the best batch of this epoch
         self._is_time = False  # to ask
+
+    def meet(self, cluster: Cluster, layout: Layout) -> None:
+        """Go by other machines, and the job as it is laid out on them, from the next epoch on."""
+        self._cluster, self._layout = cluster, layout
 
     def hear(self, summary: BatchSummary, reports: Sequence[TaskReport], tuples: int) -> None:
         """Take in what happened in a batch.

@@ -24,6 +24,7 @@ class Totals:
         refused: how many of them could not be carried out.
         skipped: how many rows operators could not take in that were left out.
         aside: how many of them were handed aside.
+        fitted: how often the plan was fitted to machines that came or went.
     """
 
     batches: int = 0
@@ -35,6 +36,7 @@ class Totals:
     refused: int = 0
     skipped: int = 0
     aside: int = 0
+    fitted: int = 0
 
 
 class History:
@@ -85,13 +87,18 @@ class History:
 
         Its tables are forgotten: they would be what grows, see `outline`.
         """
-        if self._decisions:
-            before = self._decisions[-1].in_outline()
-            if before.since is None and decision.after >= 0:
-                before = replace(before, since=decision.before)
-            self._decisions[-1] = before
-        self._decisions.append(decision)
+        said = self._decisions
+        if said:
+            said[-1] = said[-1].in_outline()
         sums = self.totals
+        if decision.fits:
+            said.append(decision)
+            self.totals = replace(sums, fitted=sums.fitted + 1)
+            return
+        last = next((n for n in reversed(range(len(said))) if not said[n].fits), None)
+        if last is not None and said[last].since is None and decision.after >= 0:
+            said[last] = replace(said[last], since=decision.before)
+        said.append(decision)
         self.totals = replace(
             sums,
             decisions=sums.decisions + 1,

@@ -146,6 +146,8 @@ class Decision:
         since: the same, in the epoch that followed; None as long as that is not over.
         seconds: CPU seconds that the decision took.
         applied: whether it changed anything; what is in force already changes nothing.
+        fits: whether it is no optimizer's: machines came or went, and the plan in force was fitted
+            to those that are there. The plan tells what had to be changed.
     """
 
     after: int
@@ -155,6 +157,7 @@ class Decision:
     since: float | None = None
     seconds: float = 0.0
     applied: bool = False
+    fits: bool = False
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -168,6 +171,8 @@ class Decision:
 
     def __str__(self) -> str:
         reasons = "; ".join(map(str, self.notes))
+        if self.fits:
+            return f"after batch {self.after}: fitted to the machines that are there ({reasons})"
         if self.refused:
             aside = f" ({reasons})" if reasons else ""
             return f"after batch {self.after}: refused, for {self.refused}{aside}"

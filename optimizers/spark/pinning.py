@@ -7,7 +7,7 @@ happen to lie. This needs executors on hosts of different names; on one machine 
 choose.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -36,7 +36,7 @@ class Pins:
         hosts: for each host its executors, see `executor_hosts`.
     """
 
-    def __init__(self, session: SparkSession, hosts: dict[str, tuple[str, ...]]) -> None:
+    def __init__(self, session: SparkSession, hosts: Mapping[str, Sequence[str]]) -> None:
         self._session = session
         self._hosts = hosts
         self._anchors: dict[tuple[str, ...], DataFrame] = {}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from optimizers.cluster import Cluster, Node
 from optimizers.errors import CheckpointError, DeliveryError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -30,7 +29,7 @@ from optimizers.spark.failures import told_as_ours
 from optimizers.spark.hadoop import location_in
 from optimizers.spark.hush import hushed
 from optimizers.spark.leaving import Leaving, left_in
-from optimizers.spark.pinning import Pins, executor_hosts
+from optimizers.spark.machines import Machines
 from optimizers.spark.replay import admit
 from optimizers.spark.sharing import Sharing
 from optimizers.spark.shipping import ship
@@ -71,12 +70,10 @@ class Run:
         location = location_in(session, engine.checkpoint)
         self._checkpoint = Checkpoint.create_or_open(location, topology)
         location.check_fence()
-        hosts = executor_hosts(session)
-        cluster = engine.cluster or _cluster_of(hosts, topology)
-        self._pins = _pins(session, hosts, cluster)
+        self._machines = Machines(session, topology, engine.cluster)
         self._coordinator = Coordinator(
             topology,
-            cluster,
+            self._machines.look,
             optimizer,
             self._checkpoint,
             every=engine.every,
@@ -131,8 +128,7 @@ class Run:
     def rest(self) -> None:
         """Give back what Spark keeps for this run; with the next batch it is taken again."""
         self._sharing.end()
-        if self._pins is not None:
-            self._pins.forget(())
+        self._machines.rest()
 
     def execute(self, sources: Sources) -> None:
         """Run the next batch.
@@ -196,10 +192,7 @@ class Run:
         """Return what is to be done next, having told recorded sources what to let in from now."""
         assignment = self._coordinator.assign()
         if assignment.ticket.first:
-            if self._pins is not None:
-                layout = assignment.work.layout
-                stages = layout.stages[1:]
-                self._pins.forget([layout.node_of(task) for task in stage] for stage in stages)
+            self._machines.forget_others(assignment.work.layout)
             for source in self._topology.sources:
                 if source in assignment.plan.batch:
                     admit(self._checkpoint.location, source, assignment.plan.batch[source])
@@ -226,8 +219,7 @@ class Run:
         layout = assignment.work.layout
         for stage, tasks in list(enumerate(layout.stages))[1:]:
             arriving = parcels.repartition(len(tasks), "task")
-            if self._pins is not None:
-                arriving = self._pins.held(arriving, [layout.node_of(task) for task in tasks])
+            arriving = self._machines.held(arriving, layout, stage)
             parcels = arriving.mapInArrow(StageTask(shared, assignment.ticket, stage), COLUMNS)
         with hushed(self._session), told_as_ours():
             arrived = from_batches(parcels.toArrow().to_batches())
@@ -236,27 +228,3 @@ class Run:
     def _share(self, work: Work) -> SharedWork:
         """Return the work as executors get it, once for each plan."""
         return self._sharing.of(work)
-
-
-def _cluster_of(hosts: Mapping[str, Sequence[str]], topology: Topology) -> Cluster:
-    """Return the hosts as a cluster, or one that is only thought of where there is but one."""
-    if len(hosts) > 1:
-        return Cluster(tuple(Node(host, float(len(names))) for host, names in hosts.items()))
-    return Cluster.uniform(max(operator.parallelism for operator in topology.operators))
-
-
-def _pins(
-    session: SparkSession, hosts: dict[str, tuple[str, ...]], cluster: Cluster
-) -> Pins | None:
-    """Return what holds instances on their nodes, where there is a choice of hosts."""
-    if len(hosts) < 2:
-        return None
-    if not any(node.name in hosts for node in cluster.nodes):
-        _LOG.warning(
-            "no node of %s is called as one of the hosts %s, so instances run anywhere; give the "
-            "nodes the names of hosts, or leave the cluster out",
-            [node.name for node in cluster.nodes],
-            list(hosts),
-        )
-        return None
-    return Pins(session, hosts)

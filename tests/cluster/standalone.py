@@ -65,22 +65,31 @@ def standalone(
         command = ("master.Master", "--host", master.address, "--port", port, "--webui-port", "0")
         processes.append(_started(command, master, folder))
         _await(master.address, int(port))
-        for host in hosts[:workers]:
-            work = folder / host.address
-            work.mkdir(parents=True, exist_ok=True)
-            settings = ("--cores", str(cores), "--memory", memory, "--work-dir", str(work))
-            command = ("worker.Worker", "--host", host.address, "--webui-port", "0", *settings, url)
-            processes.append(_started(command, host, folder))
+        processes += [_worker(url, host, folder, cores, memory) for host in hosts[:workers]]
         yield url
     finally:
-        for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        _end(processes)
+
+
+@contextmanager
+def another_worker(
+    url: str, host: Host, *, folder: Path, cores: int = 1, memory: str = "1g"
+) -> Iterator[None]:
+    """Have one worker more; at the end it is killed, and its executors end with it.
+
+    Args:
+        url: of the master.
+        host: where it runs.
+        folder: for its log and for what it writes.
+        cores: how many it has.
+        memory: how much it has.
+    """
+    process = _worker(url, host, folder, cores, memory)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager
@@ -120,6 +129,27 @@ _SETTINGS = {
     "spark_executor_memory": "768m",
     "spark_locality_wait": "10s",  # a machine as busy as this one is no reason to go elsewhere
 }
+
+
+def _worker(
+    url: str, host: Host, folder: Path, cores: int, memory: str
+) -> "subprocess.Popen[bytes]":
+    work = folder / host.address
+    work.mkdir(parents=True, exist_ok=True)
+    settings = ("--cores", str(cores), "--memory", memory, "--work-dir", str(work))
+    command = ("worker.Worker", "--host", host.address, "--webui-port", "0", *settings, url)
+    return _started(command, host, folder)
+
+
+def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    for process in reversed(processes):
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _started(command: Sequence[str], host: Host, folder: Path) -> "subprocess.Popen[bytes]":
