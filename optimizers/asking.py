@@ -8,13 +8,14 @@ from optimizers.cluster import Cluster
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
 from optimizers.front_door import place_of
 from optimizers.optimizer import Optimizer
-from optimizers.plan import Plan
+from optimizers.plan import Note, Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 
 _LOG = logging.getLogger(__name__)
 
 _SHOWN = 300  # characters of an error's message
+_MOST_TOLD = 100  # notes; a strategy may say it in other words each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,20 @@ def decision_of(  # noqa: PLR0913
             "return Plan() for nothing"
         )
     return decision
+
+
+class Idleness:
+    """Warns of strategies that can do nothing for a job: once, and not each time they are asked."""
+
+    def __init__(self) -> None:
+        self._told: set[Note] = set()
+
+    def tell(self, plan: Plan) -> None:
+        """Warn of what a plan's notes say, if they did not say it before."""
+        for note in plan.notes:
+            if note.idle and note not in self._told and len(self._told) < _MOST_TOLD:
+                self._told.add(note)
+                _LOG.warning("%s %s", note.by, note.text)
 
 
 def reason(error: Exception) -> str:

@@ -127,7 +127,7 @@ class Locality(Optimizer):
             seed=self.seed,
         )
         if not evidence.seen:
-            return Plan()
+            return Plan(notes=self._idle(topology))
         standing = Standing(topology, cluster, current, tuple(evidence.seen))
         if self.offline and standing.decided:
             return Plan()
@@ -144,6 +144,14 @@ class Locality(Optimizer):
             note = self._note(standing, "not worth what would have to move", figures)
             return Plan(notes=(note,))
         return self._proposed(proposal, self._note(standing, "worth what has to move", figures))
+
+    def _idle(self, topology: Topology) -> tuple[Note, ...]:
+        """Say why there can be nothing to decide for this job; nothing if there can."""
+        text = _hindrance(topology)
+        if not text:
+            return ()
+        said = f"can do nothing for this job: {text}"
+        return (Note(self.name, "the job", said, idle=True),)
 
     def divide(self, standing: Standing, lesson: Lesson) -> Tables:
         """Return an owner for each key of these pairs, and for those that have one now."""
@@ -266,3 +274,20 @@ class _Trial:
     def _without_past(self) -> Tables:
         lesson = self.evidence.lesson(self.evidence.taught, with_past=False)
         return self.strategy.divide(self.standing, lesson)
+
+
+def _hindrance(topology: Topology) -> str:
+    """Return why there can be no pairs of keys that tables could bring together; empty if some."""
+    if not any(operator.keyed for operator in topology.operators):
+        return "no operator has a key"
+    if not topology.keyed_hops:
+        return "no operator with a key feeds another one"
+    reasons: list[str] = []
+    for hop in topology.keyed_hops:
+        split = [name for name in hop if not one_owner_a_key(topology, name)]
+        wide = [name for name in hop if len(topology.operator(name).key_columns) > 1]
+        if not split and not wide:
+            return ""
+        reasons += [f"keys of {name!r} are not its own by hash or table" for name in split]
+        reasons += [f"the key of {name!r} has several columns" for name in wide]
+    return ", ".join(dict.fromkeys(reasons))

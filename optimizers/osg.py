@@ -102,6 +102,9 @@ class Osg(Optimizer):
     ) -> Plan:
         """Propose schedules for the edges into operators without state whose costs were seen."""
         edges = [edge for edge in topology.edges if _is_free(topology, edge)]
+        if not edges:
+            said = f"can do nothing for this job: {_hindrance(topology)}"
+            return Plan(notes=(Note(self.name, "the job", said, idle=True),))
         if self.as_published is not None:
             return Plan(scheduling={edge.name: self.as_published for edge in edges})
         plan = Plan()
@@ -157,6 +160,22 @@ def _is_free(topology: Topology, edge: Edge) -> bool:
     """Return whether its tuples may go to any of several, and have a key to tell costs by."""
     target = topology.operator(edge.target)
     return not target.keyed and edge.key is not None and target.parallelism > 1
+
+
+def _hindrance(topology: Topology) -> str:
+    """Return why no edge can be scheduled."""
+    reasons = []
+    for edge in topology.edges:
+        target = topology.operator(edge.target)
+        if not target.keyed and edge.key is None:
+            reasons.append(
+                f"edge {edge} names no key that costs could depend on (give it with edge_key)"
+            )
+        elif not target.keyed:
+            reasons.append(f"operator {target.name!r} has one instance")
+    return ", ".join(dict.fromkeys(reasons)) or (
+        "no operator without a key is fed by another, and tuples of the others go by their key"
+    )
 
 
 def _fit(past: CostSketch, costs: CostSketch) -> bool:

@@ -36,14 +36,19 @@ class Note:
         about: the operator, edge or node it is about.
         text: the reason, in words.
         figures: the numbers behind it, each with its name.
+        idle: whether the strategy says that it can do nothing for this job, whatever happens in it.
+            Engines warn of that once, and comparisons do not judge it.
     """
 
     by: str
     about: str
     text: str
     figures: tuple[tuple[str, float], ...] = ()
+    idle: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.idle, bool):
+            raise InvalidValueError(f"note: idle={self.idle!r} is not a bool; give True or False")
         for name in ("by", "about", "text"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidValueError(f"note: {name}={getattr(self, name)!r} is not text")
@@ -254,6 +259,7 @@ class Plan:
                     "about": note.about,
                     "text": note.text,
                     "figures": [list(figure) for figure in note.figures],
+                    **({"idle": True} if note.idle else {}),
                 }
                 for note in self.notes
             ],
@@ -359,6 +365,7 @@ def _note(record: Record) -> Note:
         record.take("about", str),
         record.take("text", str),
         record.take("figures", list, []),  # type: ignore[arg-type]  # made tuples by Note
+        record.take("idle", bool, False),  # noqa: FBT003
     )
 
 

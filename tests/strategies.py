@@ -106,7 +106,9 @@ def notes():
     figures = st.lists(
         st.tuples(st.sampled_from(("gain", "cost")), st.floats(-1e9, 1e9)), max_size=2
     ).map(tuple)
-    return st.builds(Note, st.sampled_from("ab"), st.sampled_from("xy"), st.text(), figures)
+    return st.builds(
+        Note, st.sampled_from("ab"), st.sampled_from("xy"), st.text(), figures, st.booleans()
+    )
 
 
 @st.composite

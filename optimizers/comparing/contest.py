@@ -110,6 +110,8 @@ class Lane:
         self._topology = topology
         self._cluster = engine.cluster or Cluster.uniform(_widest(topology))
         self._strategy = "keys by hash" if optimizer is None else repr(optimizer)
+        observes = () if optimizer is None else optimizer.observes
+        self._observes = tuple(sorted(probe.value for probe in observes))
         location = Location.of(engine.checkpoint).within(quote(name, safe=""))
         if location.list(""):
             raise CheckpointError(
@@ -176,11 +178,20 @@ class Lane:
         if self.failure is not None:
             return None
         decisions = tuple(
-            DecisionFacts(d.after, d.applied, d.refused, d.seconds, str(d))
+            DecisionFacts(
+                d.after,
+                d.applied,
+                d.refused,
+                d.seconds,
+                str(d),
+                tuple(f"{note.by} {note.text}" for note in d.notes if note.idle),
+            )
             for d in self._run.decisions
         )
         strategy = self._strategy[:_SHOWN]
-        return Outcome(self.name, strategy, tuple(self._facts), decisions, self._difference)
+        return Outcome(
+            self.name, strategy, tuple(self._facts), decisions, self._difference, self._observes
+        )
 
     @contextmanager
     def _failing(self, when: str) -> Iterator[None]:

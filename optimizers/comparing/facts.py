@@ -120,6 +120,7 @@ class DecisionFacts:
         refused: why it could not be carried out; empty if it was.
         seconds: CPU seconds that it took.
         text: what it said, and why.
+        idle: what strategies said of why they can do nothing for this job.
     """
 
     after: int
@@ -127,6 +128,7 @@ class DecisionFacts:
     refused: str
     seconds: float
     text: str
+    idle: tuple[str, ...] = ()
 
     @classmethod
     def from_record(cls, record: Record) -> "DecisionFacts":
@@ -137,6 +139,7 @@ class DecisionFacts:
             record.take("refused", str),
             record.take("seconds", float),
             record.take("text", str),
+            record.strings("idle"),
         )
 
 
@@ -150,6 +153,7 @@ class Outcome:
         batches: what each batch was.
         decisions: what the optimizer said.
         difference: where its results are not those of the reference; None if they all are.
+        observes: what its strategy observes, by the names of probes.
     """
 
     name: str
@@ -157,6 +161,14 @@ class Outcome:
     batches: tuple[BatchFacts, ...]
     decisions: tuple[DecisionFacts, ...] = ()
     difference: Difference | None = None
+    observes: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Why its strategy can do nothing for this job; empty if it may, or has done something."""
+        if any(decision.applied for decision in self.decisions):
+            return ()
+        return tuple(dict.fromkeys(text for said in self.decisions for text in said.idle))
 
     @property
     def first_change(self) -> int | None:
@@ -171,6 +183,7 @@ class Outcome:
             "batches": [facts.to_dict() for facts in self.batches],
             "decisions": [asdict(decision) for decision in self.decisions],
             "difference": None if self.difference is None else asdict(self.difference),
+            "observes": list(self.observes),
         }
 
     @classmethod
@@ -185,6 +198,7 @@ class Outcome:
             None
             if difference is None
             else Record(difference, "difference").into(Difference.from_record),
+            record.strings("observes"),
         )
 
 

@@ -10,10 +10,14 @@ from optimizers.comparing.figures import (
     remote_bytes,
     speed_beside,
 )
+from optimizers.statistics import Probe
 from sketches.values import FrozenMap
 
 _NONE: Mapping[str, str] = FrozenMap()
 _NOTABLE = 0.02  # of all tuples, or bytes; less is within what a stream's chance brings about
+
+_PAIRS = Probe.PAIRS.value
+_APART = ": the keys of this stream do not belong together, or not for long enough to be learned"
 
 
 def summary(
@@ -38,6 +42,7 @@ def summary(
 def _sentences(
     variants: Sequence[Outcome], span: Sequence[int], *, imagined: bool
 ) -> Iterator[str]:
+    yield from _about_strategies(variants)
     yield from _about_locality(variants, span)
     yield from _about_results(variants)
     if imagined:
@@ -47,8 +52,29 @@ def _sentences(
         )
 
 
+def _about_strategies(variants: Sequence[Outcome]) -> Iterator[str]:
+    """Say of whom nothing can be learned here: who has nothing to do, or fails."""
+    for outcome in variants:
+        for said in outcome.idle:
+            yield f"{outcome.name}: {said}."
+        refused = [decision.refused for decision in outcome.decisions if decision.refused]
+        if refused:
+            yield (
+                f"{len(refused)} of {len(outcome.decisions)} decisions of {outcome.name} were "
+                f"refused, the first for {refused[0]}."
+            )
+
+
+def _has_looked(outcome: Outcome) -> bool:
+    """Return whether a variant has looked at which keys come together, and decided by that."""
+    decided = any(said.after >= 0 and not said.refused for said in outcome.decisions)
+    return _PAIRS in outcome.observes and decided
+
+
 def _about_locality(variants: Sequence[Outcome], span: Sequence[int]) -> Iterator[str]:
-    each = {outcome.name: batches_of(outcome, span) for outcome in variants}
+    idle = {outcome.name for outcome in variants[1:] if outcome.idle}
+    judged = [outcome for outcome in variants if outcome.name not in idle]
+    each = {outcome.name: batches_of(outcome, span) for outcome in judged}
     shares = {name: local_share(batches) for name, batches in each.items()}
     known = {name: share for name, share in shares.items() if share is not None}
     first, *others = each
@@ -56,10 +82,10 @@ def _about_locality(variants: Sequence[Outcome], span: Sequence[int]) -> Iterato
         return
     best = max(known, key=known.__getitem__)
     if known[best] < known[first] + _NOTABLE:
+        why = _APART if any(map(_has_looked, judged[1:])) else ""
         yield (
-            f"None of the others keeps notably more tuples on their node than {first} "
-            f"({known[first]:.0%}): the keys of this stream do not belong together, or not for "
-            "long enough to be learned."
+            "None of the others keeps notably more tuples on their node than "
+            f"{first} ({known[first]:.0%}){why}."
         )
         return
     yield (

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from grouping.key_pairs import KeyPairs
-from optimizers.asking import Answer, reason
+from optimizers.asking import Answer, Idleness, reason
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError
 from optimizers.operators import EdgeName
@@ -65,6 +65,7 @@ class Council:
             raise InvalidValueError(f"meanwhile={meanwhile!r} is not a bool; give True or False")
         self._meanwhile = meanwhile
         self._thought: Thought | None = None
+        self._idleness = Idleness()
         self._history: dict[EdgeName, KeyPairs] = {}
         self._epochs = 0
         self.happened = History(remember)
@@ -168,6 +169,7 @@ class Council:
             except Exception as error:  # noqa: BLE001  # groupings may be of somebody else's
                 refused = reason(error)
         applied = changes and not refused
+        self._idleness.tell(plan)
         decision = Decision(
             question.after,
             plan,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from grouping.key_pairs import KeyPairs
-from optimizers.asking import ask, reason
+from optimizers.asking import Idleness, ask, reason
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError, PlanError, TopologyError, UnknownNameError
 from optimizers.fixed import Fixed
@@ -176,6 +176,7 @@ class _Decider:
         self._optimizer = optimizer
         self._observer = observer
         self._history: dict[EdgeName, KeyPairs] = {}
+        self._idleness = Idleness()
         self.plan = Plan()
         self.epochs: list[EpochResult] = []
         self._ask(Statistics(), start)
@@ -191,6 +192,7 @@ class _Decider:
         world = self._topology.under(self.plan), self._cluster.under(self.plan)
         answer = ask(self._optimizer, *world, statistics, self.plan)
         decided, refused = answer.plan, answer.refused
+        self._idleness.tell(decided)
         if decided and not refused:
             try:
                 amended = self.plan.amended(decided)

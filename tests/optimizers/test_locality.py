@@ -113,7 +113,51 @@ def test_keys_that_are_split_and_keys_of_sources_are_left_alone():
     keyed = Topology.source("a", key="k", parallelism=2).then("b", key="l", parallelism=2)
 
     for topology in (split, keyed):
-        assert Plan() == ask(Locality(worth=0), correlated(0), topology=topology)
+        assert not ask(Locality(worth=0), correlated(0), topology=topology)
+
+
+HINDRANCES = {
+    "no key": (Topology.source("in").then("a", parallelism=2), "no operator has a key"),
+    "one key": (
+        Topology.source("in").then("a", key="k").then("out", after="a"),
+        "no operator with a key feeds another one",
+    ),
+    "no two in a row": (
+        Topology.source("in").then("a", key="k", after="in").then("b", key="l", after="in"),
+        "no operator with a key feeds another one",
+    ),
+    "split": (
+        Topology.source("in")
+        .then("a", key="k")
+        .then(Operator("b", "l", partial=True, parallelism=2), grouping=PartialKey()),
+        "keys of 'b' are not its own by hash or table",
+    ),
+    "wide": (
+        Topology.source("in").then("a", key=("k", "m")).then("b", key="l"),
+        "the key of 'a' has several columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HINDRANCES)
+@pytest.mark.parametrize("strategy", [Locality(), Locality.published(), Locality(offline=True)])
+def test_it_says_so_where_it_can_do_nothing(what, strategy):
+    topology, reason = HINDRANCES[what]
+
+    for plan in (
+        ask(strategy, {}, topology=topology),
+        ask(Chain(Fixed(Plan()), strategy), {}, topology=topology),
+    ):
+        (note,) = plan.notes
+        assert note.idle
+        assert ("Locality", f"can do nothing for this job: {reason}") == (note.by, note.text)
+
+
+def test_it_does_not_say_so_where_it_has_only_seen_nothing_yet():
+    mixed = HINDRANCES["wide"][0].then("c", key="n")
+
+    assert Plan() == ask(Locality(), {})
+    assert Plan() == ask(Locality(), {}, topology=mixed)
 
 
 def test_several_instances_on_a_node_share_its_keys():

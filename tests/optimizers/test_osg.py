@@ -176,3 +176,30 @@ def test_a_schedule_gives_way_to_the_plan_of_another_number_of_instances():
 def test_settings_that_make_no_sense_are_refused_by_name(name, value):
     with pytest.raises(InvalidValueError, match=name):
         Osg(**{name: value})
+
+
+HINDRANCES = {
+    "edge tweets -> reach names no key that costs could depend on (give it with edge_key)": job(
+        edge_key=None
+    ),
+    "operator 'reach' has one instance": job(parallelism=1),
+    "no operator without a key is fed by another, and tuples of the others go by their key": job(
+        edge_key=None, key="author"
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", HINDRANCES)
+@pytest.mark.parametrize("strategy", [Osg(), Osg.published()])
+def test_it_says_so_where_it_can_do_nothing(reason, strategy):
+    for osg in (strategy, Chain(strategy, Locality())):
+        plan = decide(Statistics(), osg=osg, topology=HINDRANCES[reason])
+
+        said = [note for note in plan.notes if note.by == strategy.name]
+        assert not plan
+        assert [f"can do nothing for this job: {reason}"] == [note.text for note in said]
+        assert all(note.idle for note in plan.notes)
+
+
+def test_it_does_not_say_so_where_it_has_only_seen_nothing_yet():
+    assert Plan() == decide(Statistics())

@@ -73,6 +73,7 @@ BAD = {
     "notes text": (lambda: Plan(notes=["why"]), ["'why'", "not a Note"]),
     "note by None": (lambda: Note(None, "y", "z"), ["by=None"]),
     "note text number": (lambda: Note("x", "y", 3), ["text=3"]),
+    "idle a number": (lambda: Note("x", "y", "z", (), 1), ["idle=1", "True or False"]),
     "figures a number": (lambda: Note("x", "y", "z", 3), ["figures=3"]),
     "figures text": (lambda: Note("x", "y", "z", "ab"), ["figures='ab'"]),
     "figures unpaired": (lambda: Note("x", "y", "z", (("gain",),)), ["('gain',)", "name"]),

@@ -20,6 +20,7 @@ from optimizers.fixed import Fixed
 from optimizers.folds import Count, Emit, each_row
 from optimizers.locality import Locality
 from optimizers.optimizer import Optimizer
+from optimizers.osg import Osg
 from optimizers.plan import Plan
 from optimizers.spark.engine import SparkEngine
 from optimizers.topology import Topology
@@ -184,6 +185,7 @@ def test_a_variant_that_fails_is_named_and_the_others_finish(spark, tmp_path):
         r"^optimizers\.errors\.\w+: .* in variant 'bad', in batch 1$", found.failed["bad"]
     )
     assert not found.correct
+    assert "3 of 4 decisions of faulty were refused, the first for Faulty raised" in found.summary()
     assert "bad FAILED and is left out: optimizers.errors." in found.summary()
     assert [0, 1, 2] == [step.batch for step in steps if step.variant == "hash"]
     assert [0, 1] == [step.batch for step in steps if step.variant == "bad"]
@@ -196,6 +198,15 @@ def test_if_all_variants_fail_the_error_of_the_first_comes_out(spark, tmp_path):
         compare(JOB, batches(3), {"bad": Vandal(str(tmp_path / "bad"))}, engine=engine, warm_up=0)
 
     assert "in variant 'bad', in batch 1" in raised.value.__notes__
+
+
+def test_a_strategy_that_has_nothing_to_do_here_is_not_judged(spark, tmp_path):
+    engine = SparkEngine(checkpoint=str(tmp_path), spark=spark, every=1)
+
+    found = compare(JOB, batches(2), {"hash": None, "osg": Osg()}, engine=engine, warm_up=0)
+
+    assert "osg: Osg can do nothing for this job: no operator without a key" in found.summary()
+    assert "None of the others" not in found.summary()
 
 
 @pytest.mark.parametrize(

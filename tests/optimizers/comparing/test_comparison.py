@@ -255,3 +255,68 @@ def test_variants_are_found_by_name():
 )
 def test_sizes_are_written_for_people(size, text):
     assert text == size_text(size)
+
+
+def decided(*, after=0, refused="", applied=False, idle=()):
+    return DecisionFacts(after, applied, refused, 0.0, "text", idle)
+
+
+BELONG = "the keys of this stream do not belong together"
+IDLE = "Osg can do nothing for this job: operator 'a' has one instance"
+
+
+class TestWhatCannotBeJudged:
+    def test_who_has_looked_at_pairs_of_keys_tells_that_they_do_not_belong_together(self):
+        ours = outcome("ours", HASH.batches, observes=("pairs",), decisions=[decided()])
+
+        assert f"(50%): {BELONG}" in comparison(HASH, ours).summary()
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            outcome("ours", HASH.batches, observes=("costs",), decisions=[decided()]),
+            outcome("ours", HASH.batches, observes=("pairs",), decisions=[decided(after=-1)]),
+            outcome("ours", HASH.batches, observes=("pairs",), decisions=[decided(refused="no")]),
+        ],
+    )
+    def test_who_has_not_does_not(self, other):
+        said = comparison(HASH, other).summary()
+
+        assert "None of the others keeps notably more tuples on their node than hash (50%)." in said
+        assert BELONG not in said
+
+    def test_who_can_do_nothing_is_not_judged(self):
+        osg = outcome("osg", HASH.batches, decisions=[decided(idle=(IDLE,)) for _ in range(3)])
+
+        said = comparison(HASH, osg).summary()
+
+        assert 1 == said.count(f"osg: {IDLE}.")
+        assert "None of the others" not in said
+        assert "keeps 90%" in comparison(HASH, osg, OURS).summary()
+
+    def test_who_does_something_all_the_same_is(self):
+        mixed = outcome(
+            "both", HASH.batches, decisions=[decided(idle=(IDLE,)), decided(applied=True)]
+        )
+
+        said = comparison(HASH, mixed).summary()
+
+        assert IDLE not in said
+        assert "None of the others" in said
+
+    def test_who_fails_is_named_with_the_reason(self):
+        reason = "Broken raised ValueError: odd"
+        broken = outcome(
+            "mine", HASH.batches, decisions=[decided(refused=reason)] * 2 + [decided()]
+        )
+
+        said = comparison(HASH, broken).summary()
+
+        assert f"2 of 3 decisions of mine were refused, the first for {reason}." in said
+
+    def test_it_is_kept_in_the_document(self):
+        osg = outcome("osg", HASH.batches, observes=("costs",), decisions=[decided(idle=(IDLE,))])
+        found = comparison(HASH, osg)
+
+        assert str(found) == str(Comparison.from_json(found.to_json()))
+        assert (IDLE,) == Comparison.from_json(found.to_json())["osg"].idle

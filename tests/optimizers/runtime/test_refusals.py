@@ -17,6 +17,8 @@ from optimizers import (
     Chain,
     Cluster,
     Fixed,
+    Locality,
+    Note,
     Operator,
     Optimizer,
     PartitionError,
@@ -239,3 +241,45 @@ def test_a_grouping_that_could_not_be_used_later_is_refused_before_it_is_saved(
     assert bool(words) == bool(refused)
     assert driver.checkpoint.plan_of(1).batch == (0 if words else 1)
     assert driver.coordinator.totals.refused == bool(words)
+
+
+class Idler(Optimizer):
+    """Says each time that it can do nothing, and why; in new words as often as it is told to."""
+
+    def __init__(self, words=1):
+        self.words, self.asked = words, 0
+
+    def plan(self, topology, cluster, statistics, current):
+        self.asked += 1
+        text = f"can do nothing for this job: reason {self.asked % self.words}"
+        aside = Note("Idler", "a", "this is no warning")
+        return Plan(notes=(Note("Idler", "the job", text, idle=True), aside))
+
+
+class TestWhoCanDoNothing:
+    def test_says_so_once(self, tmp_path, caplog):
+        driver = Driver(tmp_path, JOB, Chain(Idler(), Locality()))
+        assert ["Idler can do nothing for this job: reason 0"] == caplog.messages
+        for _ in range(3):
+            driver.batch({"s": TUPLES})
+
+        assert 1 == len(caplog.messages)
+        said = driver.coordinator.decisions
+        assert all(
+            "nothing changes" in str(one) and "Idler on the job: can" in str(one) for one in said
+        )
+        assert 0 == driver.coordinator.totals.refused
+
+    def test_says_so_once_in_the_simulation(self, caplog):
+        stream = Stream.steady({"k": [1] * 90, "l": [1] * 90}, rate=10.0)
+
+        SimulationEngine(every=30).run(JOB, stream, Idler())
+
+        assert ["Idler can do nothing for this job: reason 0"] == caplog.messages
+
+    def test_does_not_fill_the_memory_with_reasons(self, tmp_path, caplog):
+        driver = Driver(tmp_path, JOB, Idler(words=500))
+        for _ in range(120):
+            driver.batch({"s": TUPLES})
+
+        assert 100 == len(caplog.messages)
