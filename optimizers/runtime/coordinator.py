@@ -17,7 +17,6 @@ from optimizers.plan import Plan
 from optimizers.runtime.adoption import Adoption, adopting, adopting_hops
 from optimizers.runtime.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.council import Council
-from optimizers.runtime.fitting import fitted
 from optimizers.runtime.history import REMEMBERED, Totals
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.origins import Bounded, Origin, Progress
@@ -354,13 +353,7 @@ class Coordinator:
         self._council.meet(cluster, layout)
 
     def _fitted(self, plan: Plan) -> Plan:
-        """Return a plan without the machines that are gone, and tell what had to be changed."""
-        fit = fitted(plan, self._cluster)
-        if fit.changed.notes:
-            told = Decision(self.next_batch - 1, fit.changed, applied=True, fits=True)
-            _LOG.warning("%s", told)
-            self._council.happened.add_decision(told)
-        return fit.plan
+        return self._council.fitted(plan, self._cluster, self.next_batch - 1)
 
     def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
         location, settings = self._checkpoint.location, self._settings

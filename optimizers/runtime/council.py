@@ -12,6 +12,7 @@ from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.epoch import Epoch
+from optimizers.runtime.fitting import fitted
 from optimizers.runtime.history import REMEMBERED, History
 from optimizers.runtime.layout import Layout, completed
 from optimizers.runtime.reports import TaskReport
@@ -96,6 +97,21 @@ class Council:
     def meet(self, cluster: Cluster, layout: Layout) -> None:
         """Go by other machines, and the job as it is laid out on them, from the next epoch on."""
         self._cluster, self._layout = cluster, layout
+
+    def fitted(self, plan: Plan, cluster: Cluster, after: int) -> Plan:
+        """Return a plan without the machines that are gone, and tell what had to be changed.
+
+        Args:
+            plan: the plan.
+            cluster: the machines that are there.
+            after: the batch that is done.
+        """
+        fit = fitted(plan, cluster)
+        if fit.changed.notes:
+            told = Decision(after, fit.changed, applied=True, fits=True)
+            _LOG.warning("%s", told)
+            self.happened.add_decision(told)
+        return fit.plan
 
     def hear(self, summary: BatchSummary, reports: Sequence[TaskReport], tuples: int) -> None:
         """Take in what happened in a batch.
