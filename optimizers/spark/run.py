@@ -199,7 +199,9 @@ class Run:
         return assignment
 
     def _source_task(self, assignment: Assignment, sources: tuple[str, ...]) -> SourceTask:
-        return SourceTask(self._share(assignment.work), assignment.ticket, sources)
+        return SourceTask(
+            self._share(assignment.work), self._sharing.ticket(assignment.ticket), sources
+        )
 
     def _execute(self, assignment: Assignment, parcels: Sequence[DataFrame]) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -215,12 +217,12 @@ class Run:
 
     def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[TaskReport]:
         """Run all tasks of a batch as one Spark job, and return what they report."""
-        shared = self._share(assignment.work)
+        shared, ticket = self._share(assignment.work), self._sharing.ticket(assignment.ticket)
         layout = assignment.work.layout
         for stage, tasks in list(enumerate(layout.stages))[1:]:
             arriving = parcels.repartition(len(tasks), "task")
             arriving = self._machines.held(arriving, layout, stage)
-            parcels = arriving.mapInArrow(StageTask(shared, assignment.ticket, stage), COLUMNS)
+            parcels = arriving.mapInArrow(StageTask(shared, ticket, stage), COLUMNS)
         with hushed(self._session), told_as_ours():
             arrived = from_batches(parcels.toArrow().to_batches())
         return [TaskReport.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]

@@ -1,15 +1,20 @@
-"""The work under the plan in force, as executors get it: sent once, and forgotten with the plan."""
+"""What executors are told, sent once: the work under a plan, and the ticket of a large batch."""
 
+import pickle
 import secrets
 
-from pyspark import SparkContext, cloudpickle
+from pyspark import Broadcast, SparkContext, cloudpickle
 
-from optimizers.runtime.work import Work
-from optimizers.spark.tasks import SharedWork
+from optimizers.runtime.work import Ticket, Work
+from optimizers.spark.tasks import SharedTicket, SharedWork
+
+# Spark broadcasts by itself what is to go with tasks and is larger than 1 MiB, in every stage of
+# every batch, and leaves a file of it in the driver's temporary folder each time.
+_LARGE = 1 << 19
 
 
 class Sharing:
-    """Sends work to executors, and takes back what no task can need any more.
+    """Sends work and tickets to executors, and takes back what no task can need any more.
 
     A broadcast of Spark that is only unpersisted stays in the driver, in memory and in a file of
     its temporary folder, for as long as the session lives; so it is destroyed.
@@ -23,6 +28,7 @@ class Sharing:
         self._run = secrets.token_hex(8)
         self._plans = 0
         self._sent: tuple[Work, SharedWork] | None = None
+        self._ticket: tuple[Ticket, SharedTicket] | None = None
 
     def of(self, work: Work) -> SharedWork:
         """Return the work as executors get it, once for each plan; earlier work is taken back.
@@ -30,14 +36,33 @@ class Sharing:
         No batch under an earlier plan may still be running.
         """
         if self._sent is None or self._sent[0] is not work:
-            self.end()
+            self._end_work()
             self._plans += 1
             pickled = self._context.broadcast(_pickled(work))
             self._sent = work, SharedWork(self._run, self._plans, pickled)
         return self._sent[1]
 
+    def ticket(self, ticket: Ticket) -> SharedTicket:
+        """Return a ticket as tasks get it; that of an earlier batch is taken back."""
+        if self._ticket is None or self._ticket[0] is not ticket:
+            self._end_ticket()
+            large = len(pickle.dumps(ticket)) > _LARGE
+            self._ticket = ticket, self._context.broadcast(ticket) if large else ticket
+        return self._ticket[1]
+
     def end(self) -> None:
         """Take back what was sent; asked for once more, it is sent once more."""
+        self._end_work()
+        self._end_ticket()
+
+    def _end_ticket(self) -> None:
+        if self._ticket is not None:
+            _, shared = self._ticket
+            self._ticket = None
+            if isinstance(shared, Broadcast):
+                shared.destroy()
+
+    def _end_work(self) -> None:
         if self._sent is not None:
             _, shared = self._sent
             self._sent = None

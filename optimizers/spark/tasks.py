@@ -4,7 +4,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute
@@ -59,12 +59,16 @@ class SharedWork:
         return work
 
 
+SharedTicket: TypeAlias = "Ticket | Broadcast[Ticket]"
+"""A ticket, which goes with each task; or where it is too large for that, once to each executor."""
+
+
 @dataclass(frozen=True)
 class SourceTask:
     """Lets in one partition of a source, or of several that came as one; see `rows_of`."""
 
     shared: SharedWork
-    ticket: Ticket
+    ticket: SharedTicket
     sources: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +76,7 @@ class SourceTask:
         work = self.shared.get()
         by_source = [batches] if len(self.sources) == 1 else _apart(batches, len(self.sources))
         for source, rows in zip(self.sources, by_source, strict=True):
-            parcels = run_source(work, self.ticket, source, _partition(), rows)
+            parcels = run_source(work, _ticket(self.ticket), source, _partition(), rows)
             with told_with_cause():
                 yield from _addressed(parcels, work, 1)
 
@@ -82,13 +86,13 @@ class StageTask:
     """Runs one task of a stage."""
 
     shared: SharedWork
-    ticket: Ticket
+    ticket: SharedTicket
     stage: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the task emits and passes on as parcels."""
         work = self.shared.get()
-        parcels = run_task(work, self.ticket, self.stage, _partition(), _arrived(batches))
+        parcels = run_task(work, _ticket(self.ticket), self.stage, _partition(), _arrived(batches))
         with told_with_cause():
             yield from _addressed(parcels, work, self.stage + 1)
 
@@ -119,6 +123,10 @@ def _arrived(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch.filter(pa.array(edges != ANCHOR))
         else:
             yield batch
+
+
+def _ticket(shared: SharedTicket) -> Ticket:
+    return shared if isinstance(shared, Ticket) else shared.value
 
 
 def _partition() -> int:

@@ -13,8 +13,9 @@ from optimizers import Cluster, Fixed, Plan, Topology
 from optimizers.folds import Count
 from optimizers.runtime.files import Location
 from optimizers.runtime.layout import Layout
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import Settings, Ticket, Work
 from optimizers.spark import SparkEngine, tasks
+from optimizers.spark import sharing as sharing_module
 from optimizers.spark.sharing import Sharing
 from optimizers.spark.tasks import SharedWork
 
@@ -75,6 +76,34 @@ class TestSharing:
             lambda _: again.get().layout.topology.operator("a").parallelism
         ).collect() == [2]
         sharing.end()
+
+    def test_sends_a_large_ticket_once_a_batch_and_takes_it_back(self, spark, monkeypatch):
+        before, sharing = files_in(spark), Sharing(spark.sparkContext)
+        small, large, next_one = (Ticket(number, first=False, state={}) for number in range(3))
+        assert small is sharing.ticket(small)
+        monkeypatch.setattr(sharing_module, "_LARGE", 10)
+
+        one = sharing.ticket(large)
+        assert one is sharing.ticket(large)
+        assert 1 == len(files_in(spark) - before)
+        assert spark.sparkContext.parallelize([0], 1).map(lambda _: one.value.batch).collect() == [
+            1
+        ]
+        sharing.ticket(next_one)
+        assert 1 == len(files_in(spark) - before)
+        sharing.end()
+        assert before == files_in(spark)
+
+    def test_a_run_with_large_tickets_leaves_nothing_behind(self, spark, tmp_path, monkeypatch):
+        monkeypatch.setattr(sharing_module, "_LARGE", 10)
+        before = files_in(spark)
+        engine = SparkEngine(checkpoint=str(tmp_path / "job"), spark=spark)
+        rows = spark.createDataFrame(pa.table({"k": [1, 2, 3]}))
+
+        run = engine.run(JOB, [rows, rows, rows])
+
+        assert [3, 3, 3] == run.state("a").column("count").to_pylist()
+        assert before == files_in(spark)
 
     def test_a_run_leaves_nothing_behind_when_its_batches_are_done(self, spark, tmp_path):
         before = files_in(spark)

@@ -134,6 +134,12 @@ class TestOutlines:
         assert outline_of(wide).text.startswith("Deployment(nodes=('n'")
         assert len(str(outline_of(wide))) < 250
 
+    def test_differ_beyond_what_is_shown(self):
+        wide = [Deployment(("n", "m"), (0,) * 999 + (last,)) for last in (0, 1)]
+
+        assert outline_of(wide[0]).text == outline_of(wide[1]).text
+        assert outline_of(wide[0]) != outline_of(wide[1])
+
     def test_tell_a_plan_part_by_part(self):
         plan = Plan(
             parallelism={"a": 2},
