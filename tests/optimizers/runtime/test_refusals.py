@@ -170,12 +170,12 @@ def test_what_is_to_end_the_process_ends_it(tmp_path, error):
 
 
 def test_a_chain_that_is_asked_by_hand_raises_what_its_step_raised():
-    chain = Chain(Broken(KeyError("place")))
+    chain = Chain(Broken(ValueError("METIS\nran out")))
 
-    with pytest.raises(StrategyError, match="it raised KeyError: 'place'") as caught:
+    with pytest.raises(StrategyError, match="it raised ValueError: METIS ran out") as caught:
         chain.plan(JOB, Cluster.uniform(2), Statistics(), Plan())
 
-    assert isinstance(caught.value.__cause__.__cause__, KeyError)
+    assert isinstance(caught.value.__cause__.__cause__, ValueError)
 
 
 @given(st.text(), st.sampled_from([ValueError, OSError, TypeError, UnicodeError]))
