@@ -177,7 +177,7 @@ class Placing(Optimizer):
 
 @pytest.mark.spark
 def test_a_run_follows_its_executors(spark, tmp_path, executors):
-    executors.hosts = {"x": ["driver"], "y": ["1"]}
+    executors.hosts = {"x": ["8"], "y": ["9"]}  # none that Spark knows
     engine = SparkEngine(checkpoint=str(tmp_path / "job"), spark=spark, every=1)
     keys = list(range(30))
     rows = spark.createDataFrame(pa.table({"k": keys, "l": keys}))
@@ -189,7 +189,7 @@ def test_a_run_follows_its_executors(spark, tmp_path, executors):
     run.execute(rows)
     assert ("x", "x") == run.layout.homes["b"].nodes
     assert 2 == cached().size() - before  # an anchor for each stage
-    executors.hosts = {"y": ["1"], "z": ["2"]}
+    executors.hosts = {"y": ["9"], "z": ["10"]}
     run.execute(rows)  # looks at the end of the batch
     assert ("z", "z") == run.layout.homes["b"].nodes
     assert 0 == cached().size() - before
