@@ -105,6 +105,8 @@ class TestClusters:
 
         assert ["x", "y"] == names(found.look())
         assert 1 == len(pins)
+        executors.hosts = {"y": "2"}
+        assert ["y"] == names(found.look())
 
     def test_that_are_given_stay_as_they_are(self, executors, pins):
         executors.hosts = {"x": "1", "y": "2"}

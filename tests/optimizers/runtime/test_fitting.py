@@ -234,6 +234,16 @@ class TestDuringARun:
         assert ("x", "y", "x", "y") == homes_of(driver)
         assert dict.fromkeys(range(20), 2) == driver.results("a")
 
+    def test_that_only_became_more_capable_change_nothing_but_what_strategies_see(self, tmp_path):
+        hosts = Hosts(cluster_of("x", "y"), Cluster((Node("x", 2.0), Node("y"))))
+        optimizer = Placing(0)
+        driver = Driver(tmp_path, JOB, optimizer, cluster=hosts)
+        work = driver.coordinator.assign().work
+        driver.batch(TUPLES)
+
+        assert work is driver.coordinator.assign().work
+        assert [1.0, 2.0] == [cluster.node("x").capacity for cluster, _ in optimizer.worlds]
+
     def test_are_looked_for_when_an_epoch_is_over_and_no_sooner(self, tmp_path):
         looks = []
 
