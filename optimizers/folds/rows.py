@@ -94,7 +94,9 @@ class RowFunction:
             return None
         schema = output if self.output is None else self.output
         try:
-            return batch_of(rows, schema, lambda place: self._where(origins[place]))
+            # Where there were only nulls so far, the type is not declared but not known yet.
+            fixed = self.output is not None
+            return batch_of(rows, schema, lambda place: self._where(origins[place]), fixed=fixed)
         except FoldError:
             if refuse is None or self.output is None:
                 raise
@@ -284,11 +286,28 @@ class Batches:
             return
         if self.schema is None:
             self.schema = part.schema
+        elif pa.null() in (*part.schema.types, *self.schema.types):
+            part = self._typed(part, self.schema)
         check_columns(part.schema, self.schema, name_of(self.function))
         if isinstance(part, pa.RecordBatch):
             yield part
         else:
             yield from (batch for batch in part.to_batches() if len(batch))
+
+    def _typed(
+        self, part: pa.RecordBatch | pa.Table, schema: pa.Schema
+    ) -> pa.RecordBatch | pa.Table:
+        """Return a part with the types known of columns that have nothing but nulls in it.
+
+        Of columns that had nothing but nulls so far, the types are those of this part.
+        """
+        if part.schema.names != schema.names:
+            return part
+        null = pa.null()
+        pairs = list(zip(schema, part.schema, strict=True))
+        self.schema = pa.schema([new if old.type == null else old for old, new in pairs])
+        wanted = [old if new.type == null else new for old, new in pairs]
+        return part.cast(pa.schema(wanted, metadata=part.schema.metadata))
 
 
 def as_batches(function: Callable[..., Any], *, schema: pa.Schema | None = None) -> Batches:

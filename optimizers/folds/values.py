@@ -56,7 +56,11 @@ def column_of(
 
 
 def batch_of(
-    rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None, where: Callable[[int], str]
+    rows: Sequence[Mapping[str, Any]],
+    schema: pa.Schema | None,
+    where: Callable[[int], str],
+    *,
+    fixed: bool = True,
 ) -> pa.RecordBatch:
     """Return rows as a record batch.
 
@@ -65,6 +69,8 @@ def batch_of(
         schema: the columns; a row may lack one, and then has a null there. None to take those
             of the first row, which all others must have as well.
         where: as in `column_of`.
+        fixed: whether a column of the schema that is of type null may hold nothing else; if not,
+            it gets the type that its values have in common.
 
     Raises:
         FoldError: a row has another column, or a value that does not fit.
@@ -81,8 +87,9 @@ def batch_of(
         return pa.RecordBatch.from_arrays(columns, names=names)
     columns = []
     for field in schema:
+        kind = field.type if fixed or field.type != pa.null() else None
         column = column_of(
-            [row.get(field.name) for row in rows], field.type, _in_column(where, field.name)
+            [row.get(field.name) for row in rows], kind, _in_column(where, field.name)
         )
         if column.null_count and not field.nullable:
             place = column.is_null().index(pa.scalar(value=True)).as_py()
@@ -91,6 +98,10 @@ def batch_of(
                 "declared not null; give it one, or declare it nullable"
             )
         columns.append(column)
+    if not fixed:
+        types = [column.type for column in columns]
+        found = [field.with_type(kind) for field, kind in zip(schema, types, strict=True)]
+        schema = pa.schema(found, metadata=schema.metadata)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -26,13 +26,15 @@ from optimizers.runtime.state_file import (
     Attempt,
     Kind,
     StateFile,
+    read_state,
     read_states,
     should_rewrite,
     write_state,
 )
 from optimizers.runtime.state_keys import Match, keys_at, match
 from optimizers.runtime.state_merging import last_of_each, replaced
-from optimizers.runtime.state_table import key_names
+from optimizers.runtime.state_table import VALUE, key_names
+from optimizers.runtime.untyped import with_types
 from optimizers.runtime.work import Ticket, Work
 from sketches.keys import Codes
 
@@ -162,6 +164,7 @@ class KeyedInstance:
         operator = self.work.topology.operator(self.instance.operator)
         fold = self.work.fold(operator.name)
         started = time.process_time()
+        tuples = self._typed(fold, tuples, state)
         names = operator.key_columns
         numbers, firsts, codes = key_numbers(tuples, names, self._seed)
         key_rows = solid(take_rows(tuples.select(names), firsts))
@@ -191,6 +194,33 @@ class KeyedInstance:
         if gone.any():  # of a key that came and went in this batch there is nothing to tell
             changes = changes.filter(pa.array(~gone | known.found))
         return state, changes, step.emitted
+
+    def _typed(self, fold: Fold, tuples: pa.Table, state: pa.Table | None) -> pa.Table:
+        """Return tuples whose columns have a type, also where they hold nothing but nulls."""
+        if pa.null() not in tuples.schema.types:
+            return tuples
+        if state is None:
+            state = self._state_of_others()
+        kept = None
+        if state is not None:
+            fields = [state.schema.field(name) for name in state.column_names]
+            kept = pa.schema(
+                [
+                    field.with_name(field.name.removeprefix(VALUE))
+                    for field in fields
+                    if field.name.startswith(VALUE)
+                ]
+            )
+        return with_types(tuples, fold, kept, f"tuples of operator {self.instance.operator!r}")
+
+    def _state_of_others(self) -> pa.Table | None:
+        """Return state of another instance without its rows; None if none has any."""
+        chains = self.ticket.state.get(self.instance.operator, ())
+        files = [file for chain in chains for file in chain]
+        if not files:
+            return None
+        smallest = min(files, key=lambda file: file.bytes)
+        return read_state(self.work.location, smallest, places=np.empty(0, dtype=np.uint64))
 
     def _refusing(
         self, operator: Operator, failed: list[int]
