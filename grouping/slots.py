@@ -11,6 +11,9 @@ from sketches.keys import Codes, mix
 
 ABSENT = -1
 
+# Keys looked for at a time where they are compared: few, as in `sketches.string_keys`.
+_COMPARED = 1 << 14
+
 
 class CodeSlots:
     """Codes and their parts, each in the first free slot from its home on.
@@ -114,8 +117,8 @@ class KeySlots:
         if isinstance(keys, IntegerKeys):
             return self._slots.find(keys.codes)
         found = np.empty(len(keys), dtype=np.int32)
-        for start in range(0, len(keys), BLOCK):
-            span = slice(start, start + BLOCK)
+        for start in range(0, len(keys), _COMPARED):
+            span = slice(start, start + _COMPARED)
             found[span] = self._find(keys.take(span))
         return found
 

@@ -148,19 +148,15 @@ def same_strings(
         lengths: the length of each two; no more than `LONGEST_VECTORISED`.
     """
     equal = np.ones(len(lengths), dtype=np.bool_)
-    for begin in range(0, len(lengths), BLOCK):
-        block = slice(begin, begin + BLOCK)
-        first, second, sizes = starts[0][block], starts[1][block], lengths[block]
-        some = equal[block]
-        shortest = int(sizes.min())
-        for offset in range(0, int(sizes.max()), _WORD):
-            if offset + _WORD <= shortest:
-                some &= words[0][first + offset] == words[1][second + offset]
-                continue
-            active = np.flatnonzero(sizes > offset)
-            differ = words[0][first[active] + offset] ^ words[1][second[active] + offset]
-            differ &= _MASKS[np.minimum(sizes[active] - offset, _WORD)]
-            some[active] &= differ == 0
+    shortest = int(lengths.min(initial=LONGEST_VECTORISED))
+    for offset in range(0, int(lengths.max(initial=0)), _WORD):
+        if offset + _WORD <= shortest:
+            equal &= words[0][starts[0] + offset] == words[1][starts[1] + offset]
+            continue
+        active = np.flatnonzero(lengths > offset)
+        differ = words[0][starts[0][active] + offset] ^ words[1][starts[1][active] + offset]
+        differ &= _MASKS[np.minimum(lengths[active] - offset, _WORD)]
+        equal[active] &= differ == 0
     return equal
 
 

@@ -16,6 +16,10 @@ from sketches.fingerprints import (
 )
 from sketches.key_columns import DECIMAL, TEXT, Indices, KeyColumn
 
+# Keys compared at a time: few enough that all arrays on the way are small ones, whose memory is
+# used again. With large ones, getting it from the system takes several times as long.
+_COMPARED = 1 << 14
+
 
 class StringKeys(KeyColumn):
     """Strings of bytes, as places in one buffer.
@@ -91,8 +95,13 @@ class StringKeys(KeyColumn):
 
     def same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
         """Return for each two places, here and in the other column, whether the keys are equal."""
-        if self.kind != other.kind:
-            return np.zeros(len(places), dtype=np.bool_)
+        equal = np.zeros(len(places), dtype=np.bool_)
+        for start in range(0, len(places) if self.kind == other.kind else 0, _COMPARED):
+            block = slice(start, start + _COMPARED)
+            equal[block] = self._same(places[block], other, others[block])
+        return equal
+
+    def _same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
         lengths = self.lengths[places]
         equal: NDArray[np.bool_] = lengths == other.lengths[others]
         rows = np.flatnonzero(equal & (lengths <= LONGEST_VECTORISED))
