@@ -2,15 +2,23 @@
 
 import http.client
 import itertools
+import json
 import threading
 from collections import Counter
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import boto3
 from moto.server import ThreadedMotoServer
 
 NUMBERS = itertools.count()
+
+
+# The key of Azurite's account, which is the same everywhere and no secret.
+AZURE_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
 
 
 class Store:
@@ -58,6 +66,97 @@ def s3_server():
         yield Store(server.get_host_and_port()[1])
     finally:
         server.stop()
+
+
+def on_azure(port, folder="a%20job"):
+    """The URI of a folder in the container ``jobs`` of a server that speaks as Azure does."""
+    asked = f"blob_storage_authority=127.0.0.1:{port}&dfs_storage_authority=127.0.0.1:{port}"
+    key = quote(AZURE_KEY, safe="")
+    host = "devstoreaccount1.dfs.core.windows.net"
+    return f"abfs://jobs:{key}@{host}/{folder}?{asked}&enable_tls=false"
+
+
+class Stub:
+    """Keeps objects in memory, and speaks just as much as the fences of Google and Azure ask.
+
+    Args:
+        answer: answers a request by the objects, given method, path, headers and body; with status,
+            headers and content.
+    """
+
+    def __init__(self, answer):
+        self.objects = {}
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args):
+                pass
+
+            def do_PUT(self):
+                status, headers, content = answer(
+                    stub.objects, self.command, self.path, self.headers, _body(self)
+                )
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(content)
+
+            do_GET = do_HEAD = do_POST = do_PUT  # noqa: N815
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+
+
+def as_google(objects, method, path, headers, body):
+    """Answer as Google's JSON interface does."""
+    url = urlsplit(path)
+    if method == "GET":
+        name = unquote(url.path.rpartition("/")[2])
+        if name not in objects:
+            return 404, {}, b"{}"
+        return 200, {}, json.dumps({"name": name, "metadata": objects[name][0]}).encode()
+    border = headers["Content-Type"].partition("boundary=")[2].encode()
+    described, content = body.split(b"--" + border)[1:3]
+    described = json.loads(described.partition(b"\r\n\r\n")[2])
+    content = content.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+    assert "multipart" == dict(parse_qsl(url.query))["uploadType"]
+    if described["name"] in objects and dict(parse_qsl(url.query))["ifGenerationMatch"] == "0":
+        return 412, {}, b"{}"
+    objects[described["name"]] = described["metadata"], content
+    return 200, {}, b"{}"
+
+
+def as_azure(objects, method, path, headers, body):
+    """Answer as Azure's blob service does."""
+    name = unquote(urlsplit(path).path.split("/", 3)[3])
+    if method == "HEAD":
+        if name not in objects:
+            return 404, {"x-ms-error-code": "BlobNotFound"}, b""
+        found = {f"x-ms-meta-{key}": value for key, value in objects[name][0].items()}
+        return 200, {**found, "ETag": '"1"', "x-ms-blob-type": "BlockBlob"}, b""
+    if name in objects and headers.get("If-None-Match") == "*":
+        return 409, {"x-ms-error-code": "BlobAlreadyExists"}, b""
+    prefix = "x-ms-meta-"
+    told = {key[len(prefix) :].lower(): headers[key] for key in headers if prefix in key.lower()}
+    objects[name] = told, body
+    return 201, {"ETag": '"1"', "Last-Modified": "Thu, 19 Nov 2026 00:00:00 GMT"}, b""
+
+
+@contextmanager
+def serving(server):
+    """A server, as long as it is needed."""
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _body(request):
@@ -141,11 +240,5 @@ class Proxy:
     def before(cls, port):
         """A proxy before a server, as long as it is needed."""
         proxy = cls(port)
-        thread = threading.Thread(target=proxy._server.serve_forever, daemon=True)
-        thread.start()
-        try:
+        with serving(proxy._server):
             yield proxy
-        finally:
-            proxy._server.shutdown()
-            proxy._server.server_close()
-            thread.join()

@@ -22,9 +22,24 @@ def disk_of(root: str) -> tuple[Disk, Place]:
         _check_mount(place)
     if place.kind is Kind.LOCAL:
         return LocalDisk(), place
-    files, _ = pyarrow.fs.FileSystem.from_uri(place.uri)
+    files = _files_of(place)
     hadoop = place.kind is Kind.HADOOP
     return RemoteDisk(files, _fence_of(place), whole=not hadoop, folders=hadoop), place
+
+
+def _files_of(place: Place) -> pyarrow.fs.FileSystem:
+    if place.kind is not Kind.AZURE or place.secret is None:
+        return pyarrow.fs.FileSystem.from_uri(place.uri)[0]
+    # pyarrow reads an account key in a URI, and then asks without it.
+    scheme = "https" if place.encrypted else "http"
+    return pyarrow.fs.AzureFileSystem(
+        place.host.partition(".")[0],
+        account_key=place.secret,
+        blob_storage_authority=place.options.get("blob_storage_authority"),
+        blob_storage_scheme=scheme,
+        dfs_storage_authority=place.options.get("dfs_storage_authority"),
+        dfs_storage_scheme=scheme,
+    )
 
 
 def _check_mount(place: Place) -> None:

@@ -120,6 +120,11 @@ class Place:
         return self.path
 
     @property
+    def encrypted(self) -> bool:
+        """Whether Azure is spoken to by TLS, as it is unless the URI says otherwise."""
+        return self.options.get("enable_tls", "true").lower() not in {"false", "0"}
+
+    @property
     def root(self) -> str:
         """What `read` makes this place of."""
         if self.scheme == "file":
