@@ -87,7 +87,9 @@ class RemoteDisk(Disk):
     def entries(self, folder: str) -> list[str]:
         """Return the names of files and folders that stand directly in a folder, if it is there."""
         wanted = pyarrow.fs.FileSelector(folder, allow_not_found=True)
-        return [found.base_name for found in self._files.get_file_info(wanted)]
+        found = [found.base_name for found in self._files.get_file_info(wanted)]
+        # Of Google's store pyarrow tells no folders that are but the beginnings of names.
+        return found or list(dict.fromkeys(name.split("/")[0] for name in self.sizes(folder)))
 
     def make_folder(self, path: str) -> None:
         """Make a folder, unless files make theirs themselves."""
