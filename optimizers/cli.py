@@ -136,6 +136,7 @@ def _add_state(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("operator", nargs="?", help="show the state of this operator")
     add("--rows", type=int, default=10, help="how many rows to show (default: 10)")
     add("--compact", action="store_true", help="join the files of each instance into one")
+    add("--force", action="store_true", help="compact though a driver may be at work")
     add("--csv", type=Path, metavar="FILE", help="write the operator's state to a file")
     add("--parquet", type=Path, metavar="FILE", help="write the operator's state to a file")
     state.set_defaults(run=_state)
@@ -168,6 +169,7 @@ def _state(options: argparse.Namespace) -> int:
         operator=options.operator,
         rows=options.rows,
         compact=options.compact,
+        force=options.force,
         csv=options.csv,
         parquet=options.parquet,
     )

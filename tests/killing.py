@@ -103,7 +103,11 @@ class Life:
     """
 
     def __init__(self, task: Task, number: int) -> None:
-        self.task = replace(task, seed=1_000 * task.seed + number)
+        seed = 1_000 * task.seed + number
+        declared = random.Random(seed).choices(range(1, 6), k=2)  # noqa: S311
+        self.task = replace(
+            task, seed=seed, declared=tuple(declared) if task.restless else task.declared
+        )
         self.log = Path(task.folder) / f"log-{number}"
         self._lines_before = len(_lines(task))
         self._known: dict[str, set[str]] = {name: self._names(name) for name in FOLDERS}
@@ -220,13 +224,19 @@ def place_of(task: Task, life: Life) -> str:
         return "while starting"
     kept = Path(task.checkpoint)
     batch = done(task)
-    offsets, commits = (_numbers(kept / "spark" / name) for name in ("offsets", "commits"))
+    offsets, commits = (
+        {task.history + number for number in _numbers(kept / "spark" / name)}
+        for name in ("offsets", "commits")
+    )
+    if batch < task.history:
+        begun = any(kept.glob(f"state/*/{batch:010}-*"))
+        return f"in bounded data, {'with' if begun else 'without'} state written"
     if batch in offsets:
-        planned = (kept / "plans" / f"{batch:010}.json").exists()
+        planned = any(kept.glob(f"plans/{batch:010}*.json"))
         written = any(kept.glob(f"state/*/{batch:010}-*"))
         plan = "the first under a new plan" if planned else "under the plan before"
         return f"in a batch, {plan}, {'with' if written else 'without'} state written"
-    if batch and batch - 1 not in commits:
+    if batch > task.history and batch - 1 not in commits:
         return "after a commit, before Spark's"
     return "between batches"
 
@@ -354,10 +364,10 @@ def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str |
     """Yield jobs of all kinds with how often to kill each, and what else to kill."""
     kinds = itertools.cycle(
         (
-            Task(folder="", job="chain", source="rate"),
-            Task(folder="", job="fork", source="files", meanwhile=True),
+            Task(folder="", job="chain", source="rate", restless=True),
+            Task(folder="", job="fork", source="files", meanwhile=True, history=6),
             Task(folder="", job="fork", source="rate", master="local[2,9]", flaky=True),
-            Task(folder="", job="chain", source="files"),
+            Task(folder="", job="chain", source="files", restless=True, history=4),
             Task(
                 folder="",
                 job="fork",
@@ -374,7 +384,10 @@ def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str |
         kills -= mine
         home = folder / str(number)
         home.mkdir(parents=True)
-        task = replace(kind, folder=str(home), seed=seed + number, batches=2 * mine)
+        history = min(kind.history, mine)  # so that the stream begins before the last kill
+        task = replace(
+            kind, folder=str(home), seed=seed + number, batches=2 * mine, history=history
+        )
         # A worker that is killed at rest fails the task that it is given next, so tasks may fail
         # more often than Spark lets them by default.
         also = {"local[2,9]": WORKER, "local-cluster[2,1,1024]": EXECUTOR}.get(kind.master)

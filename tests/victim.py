@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,9 @@ class Task:
         meanwhile: whether batches go on while the optimizer thinks.
         alone: whether executors find nothing on their own but what Spark and Penstock need.
         kept: where the checkpoint is, if not in the folder.
+        history: how many of the batches are bounded ones, which are run before the stream begins.
+        restless: whether each driver declares other numbers of instances than the one before.
+        declared: the parallelism of by_user and of by_place in the code.
     """
 
     folder: str
@@ -83,6 +86,9 @@ class Task:
     meanwhile: bool = False
     alone: bool = False
     kept: str | None = None
+    history: int = 0
+    restless: bool = False
+    declared: tuple[int, int] = (2, 2)
 
     @property
     def checkpoint(self) -> str:
@@ -115,10 +121,10 @@ def tuples(batch: int, rows: int) -> pa.Table:
 
 
 def write_files(task: Task) -> None:
-    """Write the source of a task that reads files, a file for each batch."""
+    """Write the source of a task that reads files, a file for each batch of its stream."""
     folder = Path(task.folder) / "source"
     folder.mkdir(parents=True)
-    for batch in range(task.batches):
+    for batch in range(task.history, task.batches):
         path = folder / f"{batch:05}.parquet"
         pq.write_table(tuples(batch, task.rows), path)
         os.utime(path, (1_600_000_000 + 10 * batch,) * 2)  # files come in the order of their age
@@ -134,8 +140,8 @@ def topology(task: Task) -> Topology:
             operators=(
                 Operator("in", parallelism=2),
                 Operator("clean", parallelism=2, apply=trouble),
-                _by_user(),
-                _by_place(),
+                _by_user(task),
+                _by_place(task),
             ),
             edges=(Edge("in", "clean"), Edge("clean", "by_user"), Edge("by_user", "by_place")),
         )
@@ -143,8 +149,8 @@ def topology(task: Task) -> Topology:
         operators=(
             Operator("in", parallelism=2),
             Operator("dear", parallelism=3, apply=Dear(trouble)),
-            _by_user(),
-            _by_place(),
+            _by_user(task),
+            _by_place(task),
             # Goes on in the tasks of by_user, once these have written their state.
             Operator("seen", parallelism=2, apply=Nothing(trouble)),
         ),
@@ -158,14 +164,14 @@ def topology(task: Task) -> Topology:
     )
 
 
-def _by_user() -> Operator:
+def _by_user(task: Task) -> Operator:
     fold = EachKey(Spending(), pa.int64(), emit=Emit.TUPLES)
-    return Operator("by_user", "user", parallelism=2, key_groups=GROUPS, apply=fold)
+    return Operator("by_user", "user", task.declared[0], key_groups=GROUPS, apply=fold)
 
 
-def _by_place() -> Operator:
+def _by_place(task: Task) -> Operator:
     fold = Count(emit=Emit.CHANGES)
-    return Operator("by_place", "place", parallelism=2, key_groups=GROUPS, apply=fold)
+    return Operator("by_place", "place", task.declared[1], key_groups=GROUPS, apply=fold)
 
 
 @dataclass(frozen=True)
@@ -301,8 +307,11 @@ def ends_of(task: Task, batches: int) -> list[int]:
     if task.source != "files" or not Path(task.checkpoint, "spark").exists():
         return list(range(1, batches + 1))
     offsets = Path(task.checkpoint, "spark", "offsets")
-    lines = ((offsets / str(batch)).read_text().splitlines()[-1] for batch in range(batches))
-    return [json.loads(line)["logOffset"] + 1 for line in lines]
+    bounded = min(batches, task.history)
+    streamed = range(batches - bounded)
+    lines = ((offsets / str(batch)).read_text().splitlines()[-1] for batch in streamed)
+    ends = [bounded + json.loads(line)["logOffset"] + 1 for line in lines]
+    return [*range(1, bounded + 1), *ends]
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[int, int, int]]:
@@ -314,6 +323,7 @@ def _rows(table: pa.Table) -> Iterator[tuple[int, int, int]]:
 
 def main() -> int:
     task = Task(**json.loads(Path(sys.argv[1]).read_text()))
+    task = replace(task, declared=tuple(task.declared))
     note(task, "up")
     engine = SparkEngine(
         checkpoint=task.checkpoint,
@@ -325,6 +335,15 @@ def main() -> int:
     spark = engine.spark
     stream = _rate(spark, task) if task.source == "rate" else files(spark, task)
     try:
+        if task.history:
+            note(task, "runs")
+            engine.run(
+                topology(task),
+                [spark.createDataFrame(tuples(n, task.rows)) for n in range(task.history)],
+                Restless(task.seed),
+                names=[f"day {number}" for number in range(task.history)],
+                each_batch=lambda rows, number: keep(task, rows, number),
+            )
         started = engine.start(
             topology(task),
             stream,
@@ -383,11 +402,13 @@ def _lonely_python(task: Task) -> str:
 
 
 def _rate(spark: SparkSession, task: Task) -> DataFrame:
+    before = task.history * task.rows
     return (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", task.rows)
         .option("numPartitions", 2)
         .load()
+        .selectExpr(f"value + {before} AS value")
         .selectExpr(
             f"value * value % 9973 % {USERS} AS user",
             f"value * 31 % {PLACES} AS place",

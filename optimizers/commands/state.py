@@ -13,6 +13,7 @@ from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.files import Location
 from optimizers.runtime.inspection import InstanceState
+from optimizers.runtime.origins import Progress
 from sketches.checks import whole
 
 _WIDEST = 40  # characters of a cell
@@ -27,6 +28,7 @@ class Request:
         operator: the operator whose state is to be read; None for an overview.
         rows: how many of its rows to show.
         compact: whether to write the state of each instance anew, in one file.
+        force: whether to do so though a driver may be at work.
         csv: where to write the operator's state as CSV; None for nowhere.
         parquet: where to write it as Parquet; None for nowhere.
     """
@@ -35,6 +37,7 @@ class Request:
     operator: str | None = None
     rows: int = 10
     compact: bool = False
+    force: bool = False
     csv: Path | None = None
     parquet: Path | None = None
 
@@ -45,10 +48,10 @@ def lines(request: Request) -> Iterator[str]:
     if request.operator is None and (request.csv or request.parquet):
         raise InvalidValueError("one operator is written to a file; name it after the folder")
     checkpoint = Checkpoint.open(Location(request.folder))
+    if request.force and not request.compact:
+        raise InvalidValueError("force=True says how to compact; give --compact as well")
     if request.compact:
-        checkpoint.compact()
-        removed = checkpoint.clean()
-        yield f"compacted; {removed} files that nobody needs any more were removed"
+        yield _compacted(checkpoint, force=request.force)
     if request.operator is None:
         yield from _overview(checkpoint)
         return
@@ -63,6 +66,35 @@ def lines(request: Request) -> Iterator[str]:
         yield from _rows(table, request.rows)
 
 
+def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:
+    """Write state anew and remove what nobody needs; return what was done.
+
+    Raises:
+        CheckpointError: a driver may be at work.
+    """
+    mine = checkpoint.announce()
+    try:
+        others = [driver for driver in checkpoint.drivers() if driver != mine]
+        living = [driver for driver in others if driver.may_live]
+        if living and not force:
+            raise CheckpointError(
+                f"{checkpoint.location} may be in use by {living[0]}: its job would be stopped; "
+                "stop the job first, or give --force if that driver is gone"
+            )
+        before = checkpoint.last_commit()
+        after = checkpoint.compact()
+        removed = checkpoint.clean(alone=not living)
+        for driver in others:
+            if not driver.may_live:
+                checkpoint.withdraw(driver)
+    finally:
+        checkpoint.withdraw(mine)
+    kept = ""
+    if living and before != after:
+        kept = "; the files that were replaced stay until the next batches are done"
+    return f"compacted; {removed} files that nobody needs any more were removed{kept}"
+
+
 def _overview(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield what each operator keeps, and how evenly it is spread."""
     found = checkpoint.describe()
@@ -72,6 +104,10 @@ def _overview(checkpoint: Checkpoint) -> Iterator[str]:
     first, last = found.batches[0], found.batches[-1]
     kept = f"batch {last}" if first == last else f"batches {first} to {last}"
     yield f"{checkpoint.location}: {kept}, the last with {found.commit.tuples:,} tuples"
+    yield from _inputs(found.commit.progress)
+    for driver in checkpoint.drivers():
+        if driver.may_live:
+            yield f"at work: {driver}"
     yield ""
     by_operator: dict[str, list[InstanceState]] = {}
     for instance in found.instances:
@@ -98,6 +134,15 @@ def _overview(checkpoint: Checkpoint) -> Iterator[str]:
         yield ""
         yield "A key that changed after a file was written has a row in the next one as well."
         yield "--compact writes all of an instance into one file."
+
+
+def _inputs(progress: Progress) -> Iterator[str]:
+    """Yield what the job was fed with."""
+    if progress.bounded:
+        named = f", the last with a name {progress.names[-1]!r}" if progress.names else ""
+        yield f"from {progress.bounded} bounded batches{named}"
+    for query, last in progress.streams.items():
+        yield f"from {last.number + 1} batches of stream {query}"
 
 
 def _rows(table: pa.Table, count: int) -> Iterator[str]:

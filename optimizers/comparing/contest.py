@@ -119,7 +119,9 @@ class Lane:
                 "give the engine an empty folder"
             )
         with _telling(name, "before the first batch"):
-            self._run = replace(engine, checkpoint=location).run(topology, [], optimizer)
+            # Comparisons can be repeated, and all variants hash keys in one way.
+            seeded = replace(engine, checkpoint=location, seed=engine.seed or 0)
+            self._run = seeded.run(topology, [], optimizer)
         self._checkpoint = Checkpoint.create_or_open(location, topology)
         self._plan, self._layout = Plan(), Layout.of(topology, self._cluster, Plan())
         self._facts: list[BatchFacts] = []

@@ -41,7 +41,7 @@ class Reference:
     def __init__(self, topology: Topology, folder: str, *, keep_output: bool = True) -> None:
         alone = Plan(parallelism={operator.name: 1 for operator in topology.operators})
         self._topology = topology.under(alone)
-        self._checkpoint = Checkpoint.create_or_open(Location(folder), self._topology)
+        self._checkpoint = Checkpoint.create_or_open(Location(folder), self._topology, seed=0)
         self._coordinator = Coordinator(
             self._topology,
             Cluster.uniform(1),

@@ -91,6 +91,7 @@ class Coordinator:
         remember: int = REMEMBERED,
         settings: Settings | None = None,
     ) -> None:
+        topology = topology.seeded(checkpoint.seed)
         check_work(topology)
         self._topology = topology
         self._look = cluster if callable(cluster) else lambda: cluster

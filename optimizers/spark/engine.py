@@ -57,8 +57,12 @@ class SparkEngine:
         meanwhile: whether batches go on while the optimizer thinks, so that a job need not wait
             for it. What it decides comes into force with the first batch that begins after its
             answer: results are the same, but equal runs need not change plans after equal batches.
+        keep: of how many batches the state is kept at least, for those who read it while the job
+            runs; files of earlier ones are removed now and then.
         remember: how many batches, and how many decisions, a run can tell of; of all there were
             it can tell the sums.
+        seed: of the hashes of keys, for a new checkpoint; by default it draws one, so that no one
+            outside knows which keys collide. Equal runs need one seed.
         settings: how tasks go about their work.
     """
 
@@ -68,7 +72,9 @@ class SparkEngine:
     every: int = 10
     drift: float | None = 0.1
     meanwhile: bool = False
+    keep: int = 2
     remember: int = REMEMBERED
+    seed: int | None = None
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
@@ -80,42 +86,51 @@ class SparkEngine:
         checks.check_settings(self.settings)
 
     @front_door
-    def run(
+    def run(  # noqa: PLR0913
         self,
         topology: Topology,
         batches: Iterable[Sources] | Sources,
         optimizer: Optimizer | None = None,
         *,
+        names: Iterable[str] | None = None,
+        resume: bool = False,
         each_batch: Sinks | None = None,
         each_aside: Sinks | None = None,
     ) -> "Run":
         """Run a job on bounded data, batch by batch, and return what happened.
 
-        Batches that the checkpoint has already are not run again.
+        The data is added to all that the job has got so far, from bounded data or streams. No
+        batch counts twice: a job that was cut off, or gets more, is given ``names`` or ``resume``.
 
         Args:
             topology: the job.
             batches: for each batch the rows of each source, by its name; where there is one
                 source, its rows alone. One batch needs no list around it.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
+            names: what each batch is called. Those whose name is done on this checkpoint are
+                skipped, and `Run.skipped` tells which; all others are run, in their order.
+            resume: whether the batches begin with all bounded ones that are done on this
+                checkpoint; those are skipped.
             each_batch: is called with what left the job in a batch, and its number. Where several
                 operators feed no other, a column ``operator`` says whose a row is; or give a
                 mapping from operators to functions. A job that goes on begins with the last
                 batch that is done, for who knows whether it came to that.
             each_aside: is called with the bad rows of operators with ``on_error="aside"`` in the
                 same way: columns ``operator``, ``batch``, ``reason``, and the ``row`` as JSON.
+
+        Raises:
+            CheckpointError: bounded batches are done on this checkpoint, and it is not said
+                whether these are others.
         """
         checks.check_job(topology, optimizer)
         listed = checks.listed(batches)
         leaving = Leaving(topology, each_batch, each_aside)
         leaving.check_taken()
         run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
-        for number, sources in enumerate(listed):
-            if number >= run.next_batch:
-                run.execute(sources)
-            elif number == run.next_batch - 1:
-                run.hand_out(number)
-        run.rest()
+        try:
+            run.work_through(listed, names=names, resume=resume)
+        finally:
+            run.rest()
         return run
 
     @front_door
@@ -129,8 +144,12 @@ class SparkEngine:
         each_aside: Sinks | None = None,
         trigger: Mapping[str, Any] | None = None,
         name: str | None = None,
+        append: bool = False,
     ) -> "StreamingRun":
         """Start a job on streams, and return at once; the job goes on until it is stopped.
+
+        A job may have got bounded data before, by `run`: what the streams bring is added to that.
+        Where streams fed it before, it goes on where they were.
 
         Args:
             topology: the job.
@@ -142,6 +161,11 @@ class SparkEngine:
             each_aside: is called with the bad rows that operators hand aside, as in `run`.
             trigger: how often, as `DataStreamWriter.trigger` takes it; by default without pause.
             name: of the query, in Spark's own reports.
+            append: whether these streams are further input, though others fed the job before of
+                which Spark does not know any more how far they were read.
+
+        Raises:
+            CheckpointError: others fed the job before, and ``append`` is not given.
         """
         checks.check_job(topology, optimizer)
         leaving = Leaving(topology, each_batch, each_aside)
@@ -169,6 +193,7 @@ class SparkEngine:
         sized = {
             source: stream.rows for source, stream in given.items() if isinstance(stream, Sized)
         }
+        run.begin_stream(append=append)
         # One batch only is never followed by another.
         return StreamingRun(run, begin, sized, again=not (trigger or {}).get("once"))
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from optimizers.errors import CheckpointError, DeliveryError
+from optimizers.errors import DeliveryError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.coordinator import Assignment, Coordinator
+from optimizers.runtime.drivers import Driver
 from optimizers.runtime.history import Totals
 from optimizers.runtime.layout import Layout
 from optimizers.runtime.mark import SPARK
+from optimizers.runtime.origins import Bounded, Origin, Progress
 from optimizers.runtime.parcels import REPORT, from_batches
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.results import results_of
 from optimizers.runtime.summary import BatchSummary, Decision
 from optimizers.runtime.work import Work
+from optimizers.spark.bounded import to_be_run
 from optimizers.spark.checks import check_batch, warn_of_many_instances
 from optimizers.spark.cores import tasks_at_once
 from optimizers.spark.failures import told_as_ours
@@ -30,6 +33,7 @@ from optimizers.spark.hadoop import location_in
 from optimizers.spark.hush import hushed
 from optimizers.spark.leaving import Leaving, left_in
 from optimizers.spark.machines import Machines
+from optimizers.spark.query_log import arrived, begun_at, is_noted, query_at
 from optimizers.spark.replay import admit
 from optimizers.spark.sharing import Sharing
 from optimizers.spark.shipping import ship
@@ -54,6 +58,10 @@ class Run:
         topology: the job.
         optimizer: who decides.
         leaving: who gets what leaves the job; None where that is not handed out.
+
+    Attributes:
+        skipped: the bounded batches that were given and not run, for they are done already, by
+            their names, or else their places.
     """
 
     def __init__(
@@ -68,9 +76,15 @@ class Run:
         self._topology = topology
         self._leaving = leaving
         location = location_in(session, engine.checkpoint)
-        self._checkpoint = Checkpoint.create_or_open(location, topology)
+        self._checkpoint = Checkpoint.create_or_open(location, topology, seed=engine.seed)
         location.check_fence()
         self._machines = Machines(session, topology, engine.cluster)
+        self.skipped: list[str] = []
+        self._append = False
+        self._query: str | None = None  # the id of the query of Spark that drives it
+        self._handed: int | None = None  # the last batch that this run has handed out
+        self._driver: Driver | None = None  # as what it has said that it works on the checkpoint
+        self._earlier: list[Driver] = []
         self._coordinator = Coordinator(
             topology,
             self._machines.look,
@@ -79,10 +93,11 @@ class Run:
             every=engine.every,
             drift=engine.drift,
             meanwhile=engine.meanwhile,
+            keep=engine.keep,
             remember=engine.remember,
             settings=replace(engine.settings, sharing=tasks_at_once(session)),
         )
-        self._sharing = Sharing(session.sparkContext)
+        self._sharing = Sharing(session.sparkContext, self._checkpoint.mark.name)
         warn_of_many_instances(topology, session.sparkContext.defaultParallelism)
         ship(session.sparkContext)
 
@@ -90,6 +105,11 @@ class Run:
     def next_batch(self) -> int:
         """The batch that has to be run next."""
         return self._coordinator.next_batch
+
+    @property
+    def progress(self) -> Progress:
+        """How far each input of the job has come."""
+        return self._coordinator.progress
 
     @property
     def batches(self) -> list[BatchSummary]:
@@ -129,12 +149,16 @@ class Run:
         """Give back what Spark keeps for this run; with the next batch it is taken again."""
         self._sharing.end()
         self._machines.rest()
+        if self._driver is not None:
+            self._checkpoint.withdraw(self._driver)
+            self._driver = None
 
-    def execute(self, sources: Sources) -> None:
+    def execute(self, sources: Sources, name: str | None = None) -> None:
         """Run the next batch.
 
         Args:
             sources: the rows of each source.
+            name: what the batch is called, if it has a name.
 
         Raises:
             DeliveryError: tuples were lost on their way, several times in a row.
@@ -144,12 +168,24 @@ class Run:
         assignment = self._assign()
         self._execute(
             assignment,
+            Bounded(name),
             [
                 frame.mapInArrow(self._source_task(assignment, (source,)), COLUMNS)
                 for source, frame in frames.items()
             ],
         )
-        self.hand_out(assignment.ticket.batch)
+        self.hand_out()
+
+    def work_through(
+        self, batches: Iterable[Sources], *, names: Iterable[str] | None, resume: bool
+    ) -> None:
+        """Run all batches that are not done yet; see `SparkEngine.run`."""
+        left = to_be_run(batches, self.progress, names=names, resume=resume, skipped=self.skipped)
+        for sources, name in left:
+            self.hand_out()  # the last batch of an earlier run, which may not have come to that
+            self.execute(sources, name)
+        if self.skipped:
+            self.hand_out()
 
     def admitted(self, otherwise: Mapping[str, int]) -> dict[str, int]:
         """Return how many tuples sources are to let in from the next batch on.
@@ -164,32 +200,61 @@ class Run:
         plan = self._coordinator.assign().plan
         return {source: plan.batch.get(source, rows) for source, rows in otherwise.items()}
 
+    def begin_stream(self, *, append: bool) -> None:
+        """Refuse a stream whose rows would count twice, before any of them is read.
+
+        Args:
+            append: whether a stream of which the job knows nothing is further input.
+
+        Raises:
+            CheckpointError: another stream has fed the job, and its progress is gone.
+        """
+        self._append = append
+        query = query_at(self._checkpoint.location)
+        self.progress.check_query(query, append=append)
+        last = self._coordinator.committed
+        if last is not None and (query is None or getattr(last.origin, "query", None) != query):
+            self.hand_out()  # of this one Spark knows nothing, and will not replay it
+
     def execute_stream(self, batch: DataFrame, number: int) -> None:
         """Run a batch of a query: what `DataStreamWriter.foreachBatch` is given.
 
-        A batch that is committed already is not run again, but handed out again.
-        """
-        if number >= self.next_batch:
-            assignment = self._assign()
-            if number != assignment.ticket.batch:
-                raise CheckpointError(
-                    f"batch {number} arrived and {assignment.ticket.batch} is next: the stream "
-                    "and the state are not of one job; give it a new checkpoint"
-                )
-            task = self._source_task(assignment, self._topology.sources)
-            self._execute(assignment, [batch.mapInArrow(task, COLUMNS)])
-        self.hand_out(number)
+        The last batch of the query, if it comes again, is not run again, but handed out again.
 
-    def hand_out(self, number: int) -> None:
-        """Hand out what left the job in a batch, if it is the last that is done; perhaps again."""
+        Raises:
+            CheckpointError: rows would be lost, or count twice.
+        """
+        location = self._checkpoint.location
+        if self._query is None:
+            self._query = begun_at(location)
+        origin = arrived(location, self._query, number)
+        self.progress.check_query(origin.query, append=self._append)
+        if self.progress.is_next(origin):
+            assignment = self._assign()
+            task = self._source_task(assignment, self._topology.sources)
+            self._execute(assignment, origin, [batch.mapInArrow(task, COLUMNS)])
+        last = self._coordinator.committed
+        if last is not None and last.origin == origin:
+            self.hand_out()
+
+    def is_noted(self, number: int) -> bool:
+        """Return whether Spark has written down that a batch of its query is done."""
+        return is_noted(self._checkpoint.location, number)
+
+    def hand_out(self) -> None:
+        """Hand out what left the job in the last batch, unless this run has done so before."""
         commit = self._coordinator.committed
-        if self._leaving is None or commit is None or commit.batch != number:
+        if self._leaving is None or commit is None or commit.batch == self._handed:
             return
         read = partial(left_in, self._session, self._checkpoint.location)
-        self._leaving.hand_out(read, commit.outputs, number)
+        self._leaving.hand_out(read, commit.outputs, commit.batch)
+        self._handed = commit.batch
 
     def _assign(self) -> Assignment:
         """Return what is to be done next, having told recorded sources what to let in from now."""
+        if self._driver is None:
+            self._earlier = self._checkpoint.drivers()
+            self._driver = self._checkpoint.announce()
         assignment = self._coordinator.assign()
         if assignment.ticket.first:
             self._machines.forget_others(assignment.work.layout)
@@ -203,17 +268,25 @@ class Run:
             self._share(assignment.work), self._sharing.ticket(assignment.ticket), sources
         )
 
-    def _execute(self, assignment: Assignment, parcels: Sequence[DataFrame]) -> None:
+    def _execute(
+        self, assignment: Assignment, origin: Origin, parcels: Sequence[DataFrame]
+    ) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             started = time.perf_counter()
             try:
                 reports = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
-                self._coordinator.commit(assignment, reports, time.perf_counter() - started)
-            except DeliveryError:
+                seconds = time.perf_counter() - started
+                self._coordinator.commit(assignment, reports, seconds, origin)
+            except DeliveryError as error:
                 if attempt == _ATTEMPTS:
                     raise
+                _LOG.warning("batch %d runs again: %s", assignment.ticket.batch, error)
             else:
                 break
+        # From now on none of those that worked here before can commit anything.
+        for driver in self._earlier:
+            self._checkpoint.withdraw(driver)
+        self._earlier = []
 
     def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[TaskReport]:
         """Run all tasks of a batch as one Spark job, and return what they report."""

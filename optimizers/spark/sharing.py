@@ -21,10 +21,12 @@ class Sharing:
 
     Args:
         context: of the session.
+        checkpoint: the name of the checkpoint, by which executors look whether they share it.
     """
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, checkpoint: str | None = None) -> None:
         self._context = context
+        self._checkpoint = checkpoint
         self._run = secrets.token_hex(8)
         self._plans = 0
         self._sent: tuple[Work, SharedWork] | None = None
@@ -39,7 +41,7 @@ class Sharing:
             self._end_work()
             self._plans += 1
             pickled = self._context.broadcast(_pickled(work))
-            self._sent = work, SharedWork(self._run, self._plans, pickled)
+            self._sent = work, SharedWork(self._run, self._plans, pickled, self._checkpoint)
         return self._sent[1]
 
     def ticket(self, ticket: Ticket) -> SharedTicket:

@@ -20,10 +20,13 @@ from pyspark.sql import DataFrame
 
 from optimizers.front_door import front_door
 from optimizers.runtime.raised import said
+from optimizers.spark.at_hand import AtHand
 from optimizers.spark.ending import is_interruption, told_to_spark
 from optimizers.spark.failures import told_as_ours
 from optimizers.spark.hush import hush_end
 from optimizers.spark.run import Run
+from optimizers.spark.stopping import be_stopped
+from sketches.checks import amount
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,6 +63,7 @@ class StreamingRun:
         self._sized = sized
         self._rows = run.admitted(sized)
         self._known = threading.Event()  # whether the query that calls is known
+        self._at_hand = AtHand()
         self._restart: threading.Thread | None = None
         self._restarting = threading.Lock()
         self._failure: Exception | None = None
@@ -80,9 +84,15 @@ class StreamingRun:
         """
         self._waiting += 1
         try:
-            return self._wait(None if seconds is None else time.monotonic() + seconds)
+            ended = self._wait(None if seconds is None else time.monotonic() + seconds)
+        except Exception:
+            self.run.rest()
+            raise
         finally:
             self._waiting -= 1
+        if ended:
+            self.run.rest()
+        return ended
 
     def _wait(self, deadline: float | None) -> bool:
         while True:
@@ -101,14 +111,49 @@ class StreamingRun:
             if self.query is query:
                 return True
 
-    def stop(self) -> None:
-        """Stop the job after the batch at hand; what is committed stays."""
+    def stop(self, patience: float | None = None) -> None:
+        """Stop the job after the batch at hand, which is handed out as well; what is done stays.
+
+        Called by a function that the batch is handed out to, it returns at once.
+
+        Args:
+            patience: how many seconds to wait for that batch, which is cut off after that and
+                done again when the job is started again; by default as long as it takes.
+        """
+        limit = None if patience is None else amount("patience", patience)
         self._stopped = True
+        self._at_hand.no_more()
+        if self._at_hand.is_mine:
+            threading.Thread(target=self._stop, args=(limit,), daemon=True).start()
+        else:
+            self._stop(limit)
+
+    def _stop(self, patience: float | None) -> None:
+        if not self._at_hand.await_end(patience):
+            _LOG.warning("the batch at hand took longer than %s s and is cut off", patience)
         with self._restarting:
             restart = self._restart
         if restart is not None:
             restart.join()
+        self._await_note()
         self.query.stop()
+        self.run.rest()
+
+    def _await_note(self) -> None:
+        """Wait until Spark has written down that the last batch is done, or goes on to the next.
+
+        Else it would replay that batch when the job is started again.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        last = self._at_hand.last
+        while (
+            last is not None
+            and self.query.isActive
+            and not self._at_hand.is_kept_out
+            and not self.run.is_noted(last)
+            and time.monotonic() < deadline
+        ):
+            time.sleep(_LOOK)
 
     def _ended(self, query: Any, seconds: float | None) -> Any:
         """Wait for a query to end; raise what ended it."""
@@ -120,11 +165,14 @@ class StreamingRun:
         raise self._failure
 
     def _batch(self, rows: DataFrame, number: int) -> None:
-        """Run a batch, and tell Spark in a line if that fails."""
+        """Run a batch, unless the job is being stopped; tell Spark in a line if that fails."""
+        if not self._at_hand.begin():
+            be_stopped(rows)
         try:
             self._run_batch(rows, number)
         except Exception as error:  # noqa: BLE001  # wait() raises it
-            self._failure = error
+            if not (self._stopped and is_interruption(error)):
+                self._failure = error
             if not is_interruption(error):
                 self._known.wait()
                 hush_end(rows.sparkSession, self.query)
@@ -132,6 +180,8 @@ class StreamingRun:
                     told = "batch %d failed, which ends the job: %s; wait() raises it"
                     _LOG.error(told, number, said(error))
             raise told_to_spark(error) from None
+        finally:
+            self._at_hand.end(number)
 
     def _run_batch(self, rows: DataFrame, number: int) -> None:
         """Run a batch, and have the query begun again if the next ones are to be of other sizes."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 from pyspark import Broadcast, TaskContext
 
+from optimizers.runtime.mark import check_shared
 from optimizers.runtime.parcels import SCHEMA
 from optimizers.runtime.task import run_source, run_task
 from optimizers.runtime.work import Ticket, Work
@@ -39,11 +40,14 @@ class SharedWork:
         run: the run it is of; no two runs share a name.
         plan: sets it apart from the work of this run under other plans.
         pickled: the work, pickled by value where it is defined in a script or notebook.
+        checkpoint: the name of the checkpoint, which this process has to see too; None if that is
+            not to be looked at.
     """
 
     run: str
     plan: int
     pickled: "Broadcast[bytes]"
+    checkpoint: str | None = None
 
     def get(self) -> Work:
         """Return the work; unpickled once in each process, which forgets that of other plans."""
@@ -53,6 +57,8 @@ class SharedWork:
             # Tasks share the cores among them; more threads in each would be in each other's way.
             pa.set_cpu_count(1)
             work = pickle.loads(self.pickled.value)  # noqa: S301  # the driver's own
+            if self.checkpoint is not None:
+                check_shared(work.location, self.checkpoint)
         _WORK[self.run] = self.plan, work
         while len(_WORK) > _RUNS:
             _WORK.popitem(last=False)

@@ -217,7 +217,7 @@ def test_a_stopped_job_goes_on_where_it_was(spark, tmp_path):
     script = Scripted((Plan(parallelism={"by_user": 2}),))
     engine.run(job, frames[:2], script)
 
-    run = engine.run(job, frames)
+    run = engine.run(job, frames, resume=True)
 
     assert counted(tables, "user") == state_of(run, "by_user", "user")
     assert [2, 3] == [batch.batch for batch in run.batches]

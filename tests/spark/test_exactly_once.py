@@ -36,7 +36,15 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
-    task = Task(folder=str(tmp_path), job="fork", source="files", master="local[2,9]", batches=14)
+    task = Task(
+        folder=str(tmp_path),
+        job="fork",
+        source="files",
+        master="local[2,9]",
+        batches=14,
+        history=4,
+        restless=True,
+    )
     tally = Tally()
 
     killing.run(task, 6, tally, also=killing.WORKER)
@@ -172,7 +180,7 @@ class TestHandingOut:
         with pytest.raises(OSError, match="as planned"):
             run(spark, task, 3, each_batch=refuse)
         handed = []
-        run(spark, task, 3, each_batch=lambda rows, batch: handed.append(batch))
+        run(spark, task, 3, each_batch=lambda rows, batch: handed.append(batch), resume=True)
 
         assert [1, 2] == handed
 
@@ -209,7 +217,7 @@ class TestHandingOut:
         lost.unlink()
 
         with pytest.raises(CheckpointError, match=lost.name):
-            run(spark, task, 1)
+            run(spark, task, 1, resume=True)
 
 
 def content(folder):
@@ -253,10 +261,10 @@ class TestDamage:
         before = content(task.checkpoint)
 
         with pytest.raises(CheckpointError, match=f"{path.name} .*{what}.* bring .* back"):
-            run(spark, task, 4)
+            run(spark, task, 4, resume=True)
         after = content(task.checkpoint)
         path.write_bytes(whole)
-        run(spark, task, 4)
+        run(spark, task, 4, resume=True)
 
         assert before.items() <= after.items()
         assert not {name for name in after.keys() - before.keys() if name.startswith("commits")}
@@ -314,10 +322,10 @@ def test_a_full_disk_is_told_and_once_there_is_room_the_job_goes_on(spark, tmp_p
         for pages in (0, 3, 8, 15):  # so that it is full now here, now there
             fill(disk, 4096 * pages)
             with pytest.raises(CheckpointError, match="the disk is full; free some space"):
-                run(spark, task, 6)
+                run(spark, task, 6, resume=True)
             killing.check(task)
             (disk / "filler").unlink()
-        run(spark, task, 6)
+        run(spark, task, 6, resume=True)
 
         assert 6 == killing.check(task, stopped=False)
 

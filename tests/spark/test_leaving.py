@@ -29,8 +29,8 @@ def clicks(spark):
     return spark.createDataFrame(pa.table(rows))
 
 
-def run(spark, folder, job, rows, sinks):
-    SparkEngine(checkpoint=str(folder), spark=spark).run(job, rows, each_batch=sinks)
+def run(spark, folder, job, rows, sinks, **options):
+    SparkEngine(checkpoint=str(folder), spark=spark).run(job, rows, each_batch=sinks, **options)
 
 
 def test_one_sink_is_told_whose_each_row_is(spark, tmp_path, clicks):
@@ -81,7 +81,8 @@ def test_a_column_called_operator_is_not_overwritten(spark, tmp_path):
     with pytest.raises(FoldError, match="rows of 'a' have one already; rename it, or give"):
         run(spark, tmp_path, job, rows, lambda rows, _: handed.append(rows))
 
-    run(spark, tmp_path, job, rows, {"b": lambda rows, _: handed.extend(rows.collect())})
+    sinks = {"b": lambda rows, _: handed.extend(rows.collect())}
+    run(spark, tmp_path, job, rows, sinks, resume=True)
     assert ["KLM"] == [row["operator"] for row in handed]
 
 

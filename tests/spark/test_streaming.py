@@ -194,6 +194,12 @@ class Resized:
     def execute_stream(self, rows, number):
         self.rows = {"in": 20}
 
+    def is_noted(self, number):
+        return True
+
+    def rest(self):
+        pass
+
 
 def test_a_query_that_is_being_stopped_to_begin_again_is_not_taken_for_the_end(monkeypatch):
     begin_thread = threading.Thread.start

@@ -1,16 +1,22 @@
 """`penstock state`: an overview of a checkpoint, the rows of an operator, and files of them."""
 
 import csv
+import subprocess
+import sys
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from optimizers import CheckpointError
 from optimizers.cli import main
 from optimizers.comparing.sequential import Reference
 from optimizers.folds import Count, Distinct, Emit
+from optimizers.runtime import drivers
 from optimizers.runtime.checkpoint import Checkpoint
 from optimizers.runtime.files import Location
+from optimizers.runtime.origins import Bounded, OfStream
 from optimizers.topology import Topology
 
 JOB = (
@@ -55,6 +61,86 @@ def test_compacting_leaves_each_key_once_and_changes_no_state(folder, capsys):
     assert ["by_place", "place", "1", "46"] == row.split()[:4]
     assert before == Checkpoint.open(Location(folder)).read("by_place")
     assert "--compact" not in lines[-1]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(folder):
+    code = "import sys; from optimizers.cli import main; sys.exit(main(sys.argv[1:]))"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "state", folder, "by_place", "--rows", "46"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as command:
+        command.stdout.close()
+        told = command.stderr.read()
+
+    assert (0, b"") == (command.returncode, told)
+
+
+def test_an_overview_tells_what_the_job_was_fed_with_and_who_works_on_it(folder, capsys):
+    checkpoint = Checkpoint.open(Location(folder))
+    last = checkpoint.last_commit()
+    for origin in (Bounded("monday"), OfStream("q-1", 0), OfStream("q-1", 1)):
+        progress = last.progress.after(origin)
+        last = replace(last, batch=last.batch + 1, origin=origin, progress=progress)
+        checkpoint.commit(last)
+    driver = checkpoint.announce()
+
+    lines = shown(capsys, folder)
+
+    assert "from 4 bounded batches, the last with a name 'monday'" == lines[1]
+    assert "from 2 batches of stream q-1" == lines[2]
+    assert f"at work: {driver}" == lines[3]
+    checkpoint.withdraw(driver)
+    assert "at work" not in "".join(shown(capsys, folder))
+
+
+class TestCompactingBesideADriver:
+    @pytest.fixture
+    def checkpoint(self, folder):
+        return Checkpoint.open(Location(folder))
+
+    def test_is_refused(self, checkpoint, folder, capsys):
+        driver = checkpoint.announce()
+        before = checkpoint.location.list("")
+
+        assert 2 == main(["state", folder, "--compact"])
+
+        told = capsys.readouterr().err
+        assert f"may be in use by {driver}: its job would be stopped" in told
+        assert "--force" in told
+        assert before == checkpoint.location.list("")
+
+    def test_keeps_its_files_if_it_is_forced(self, checkpoint, folder, capsys):
+        driver = checkpoint.announce()
+        held = checkpoint.last_commit()
+        before = checkpoint.read("by_place")
+
+        lines = shown(capsys, folder, "--compact", "--force")
+
+        assert "the files that were replaced stay until the next batches are done" in lines[0]
+        assert held.files <= set(checkpoint.location.list(""))
+        assert before == checkpoint.read("by_place")
+        assert [driver] == checkpoint.drivers()
+        with pytest.raises(CheckpointError, match="was written anew since"):
+            checkpoint.commit(replace(held, batch=held.batch + 1), after=held)
+
+    def test_that_is_gone_is_as_good_as_without(self, checkpoint, folder, capsys, monkeypatch):
+        checkpoint.announce()
+        held = checkpoint.last_commit()
+        monkeypatch.setattr(drivers, "_is_there", lambda pid: False)
+
+        shown(capsys, folder, "--compact")
+
+        assert [] == checkpoint.drivers()
+        assert not held.files <= set(checkpoint.location.list(""))
+
+    def test_on_another_machine_is_refused(self, checkpoint, folder, capsys, monkeypatch):
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(drivers, "_host", lambda: "other/pid:[1]")
+            checkpoint.announce()
+
+        assert 2 == main(["state", folder, "--compact"])
+        assert "on other, since" in capsys.readouterr().err
 
 
 def test_the_first_rows_of_an_operator_are_shown(folder, capsys):
@@ -103,6 +189,7 @@ def test_an_empty_checkpoint_says_so(tmp_path, capsys):
         (["{folder}", "by_place", "--rows", "-1"], "rows=-1 is out of range"),
         (["{folder}", "--csv", "x"], "one operator is written to a file"),
         (["{folder}", "by_tag", "--csv", "x"], "which CSV cannot; use --parquet"),
+        (["{folder}", "--force"], "give --compact as well"),
         (["{folder}", "by_place", "--csv", "/no/such/x"], "cannot write /no/such/x"),
     ],
 )

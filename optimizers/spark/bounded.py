@@ -1,0 +1,117 @@
+"""Bounded data, batch by batch: which batches are done already, and which are to be run."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sized
+
+from optimizers.errors import CheckpointError, InvalidValueError
+from optimizers.runtime.origins import Progress
+from optimizers.spark.sources import Sources
+from sketches.values import listed
+
+_LOG = logging.getLogger(__name__)
+
+
+def to_be_run(
+    batches: Iterable[Sources],
+    done: Progress,
+    *,
+    names: Iterable[str] | None,
+    resume: bool,
+    skipped: list[str],
+) -> Iterator[tuple[Sources, str | None]]:
+    """Yield the batches that are to be run, with their names.
+
+    Args:
+        batches: all batches that are given.
+        done: how far the job has come.
+        names: what the batches are called; those that are done are skipped.
+        resume: whether the batches begin with all bounded ones that are done.
+        skipped: gets the name, or else the place, of each that is skipped.
+
+    Raises:
+        CheckpointError: it is not known whether batches are done, or some that are done are not
+            among them.
+        InvalidValueError: the names do not fit.
+    """
+    if names is not None:
+        if resume:
+            raise InvalidValueError(
+                "names= and resume=True are given; give one of them: of batches with names it is "
+                "known which are done"
+            )
+        yield from _by_name(batches, done, _checked(names, batches), skipped)
+        return
+    yield from _by_place(batches, done, resume=resume, skipped=skipped)
+
+
+def _by_name(
+    batches: Iterable[Sources], done: Progress, names: tuple[str, ...], skipped: list[str]
+) -> Iterator[tuple[Sources, str | None]]:
+    known, told, number = frozenset(done.names), 0, 0
+    for number, batch in enumerate(batches, 1):
+        if number > len(names):
+            raise InvalidValueError(
+                f"batch {number} has no name, for {len(names)} names are given; give one for each"
+            )
+        if names[number - 1] in known:
+            skipped.append(names[number - 1])
+            continue
+        told = _tell(skipped, told)
+        yield batch, names[number - 1]
+    _tell(skipped, told)
+    if number < len(names):
+        raise InvalidValueError(
+            f"{len(names)} names are given, and {number} batches; give a name for each"
+        )
+
+
+def _by_place(
+    batches: Iterable[Sources], done: Progress, *, resume: bool, skipped: list[str]
+) -> Iterator[tuple[Sources, str | None]]:
+    number = -1
+    for number, batch in enumerate(batches):
+        if done.bounded and not resume:
+            raise CheckpointError(
+                f"{done.bounded} bounded batches are done on this checkpoint already, and without "
+                "names it is not known whether these are others: give resume=True if the batches "
+                "begin with those, which are then skipped, or names=[...] with a name for each, of "
+                "which those that are done are skipped and others are added"
+            )
+        if number < done.bounded:
+            skipped.append(str(number))
+            continue
+        if number == done.bounded:
+            _tell(skipped, 0)
+        yield batch, None
+    if resume and number + 1 < done.bounded:
+        raise CheckpointError(
+            f"{number + 1} batches are given with resume=True, and {done.bounded} are done on this "
+            "checkpoint already: give all of those and then the new ones, or names=[...]"
+        )
+    if resume and number + 1 == done.bounded:
+        _tell(skipped, 0)
+
+
+def _checked(names: Iterable[str], batches: Iterable[Sources]) -> tuple[str, ...]:
+    found = listed("names", names)
+    for name in found:
+        if not isinstance(name, str) or not name:
+            raise InvalidValueError(f"names holds {name!r}; name each batch by a text")
+        if found.count(name) > 1:
+            raise InvalidValueError(f"names has {name!r} twice; give each batch a name of its own")
+    if isinstance(batches, Sized) and len(batches) != len(found):
+        raise InvalidValueError(
+            f"{len(found)} names are given, and {len(batches)} batches; give a name for each"
+        )
+    return found
+
+
+def _tell(skipped: list[str], told: int) -> int:
+    """Say which batches were skipped since it was told last; return how many that are by now."""
+    if len(skipped) > told:
+        _LOG.warning(
+            "%d batches are done already and were skipped: %s",
+            len(skipped) - told,
+            ", ".join(skipped[told:]),
+        )
+    return len(skipped)

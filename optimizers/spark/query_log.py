@@ -1,0 +1,58 @@
+"""What Spark writes down about a query, in its own part of the checkpoint.
+
+Spark writes the offsets of a batch before it hands the batch out, and a note that it is done after
+that. The query keeps its id as long as these files are there.
+"""
+
+import json
+
+from optimizers.errors import CheckpointError
+from optimizers.runtime.files import Location
+from optimizers.runtime.mark import SPARK
+from optimizers.runtime.origins import OfStream
+
+_BEFORE_OFFSETS = 2  # lines: of the format, and of the batch as a whole
+
+
+def query_at(location: Location) -> str | None:
+    """Return the id of the query that has its files here; None if there is none yet."""
+    name = f"{SPARK}/metadata"
+    if not location.exists(name):
+        return None
+    try:
+        return str(json.loads(location.read_bytes(name))["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{location.path_of(name)} does not tell the id of a query: {error}; bring it back "
+            "from a copy, or begin with a new checkpoint"
+        ) from error
+
+
+def begun_at(location: Location) -> str:
+    """Return the id of the query that Spark has begun here.
+
+    Raises:
+        CheckpointError: nothing of it can be found.
+    """
+    query = query_at(location)
+    if query is None:
+        raise CheckpointError(
+            f"{location.path_of(SPARK)} has no file 'metadata', though Spark has begun a query "
+            "there: Spark and Python do not mean the same folder; give its path as both know it"
+        )
+    return query
+
+
+def arrived(location: Location, query: str, number: int) -> OfStream:
+    """Return what a batch that Spark hands out stands for.
+
+    Raises:
+        CheckpointError: what Spark has written down of it cannot be read here.
+    """
+    lines = location.read_bytes(f"{SPARK}/offsets/{number}").decode().splitlines()
+    return OfStream(query, number, tuple(lines[_BEFORE_OFFSETS:]))
+
+
+def is_noted(location: Location, number: int) -> bool:
+    """Return whether Spark has written down that a batch is done."""
+    return location.exists(f"{SPARK}/commits/{number}")

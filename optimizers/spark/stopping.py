@@ -1,0 +1,43 @@
+"""A batch that shall not be run any more, for its query is being stopped."""
+
+import logging
+from typing import Any, NoReturn
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+
+from optimizers.spark.ending import BatchFailedError, told_to_spark
+
+_LONG = 60_000  # milliseconds of a sleep that is to be interrupted
+
+
+class StoppedError(BatchFailedError):
+    """The query was stopped while its next batch was kept from beginning."""
+
+
+class _Quiet(logging.Filter):
+    """Keeps what is no failure from being logged as one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], StoppedError))
+
+
+_QUIET = _Quiet()
+
+
+def be_stopped(rows: DataFrame) -> NoReturn:
+    """Keep a query from going on until it is stopped.
+
+    To return would tell Spark that the batch is done. So this sleeps in the thread of Spark that
+    runs the query, which Spark interrupts to stop it, and then says so.
+
+    Args:
+        rows: the rows of the batch that shall not be run.
+    """
+    logging.getLogger("py4j.clientserver").addFilter(_QUIET)  # once, however often it is added
+    java: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  # PySpark has no other way
+    try:
+        while True:
+            java.java.lang.Thread.sleep(_LONG)
+    except Py4JJavaError as error:
+        raise StoppedError(str(told_to_spark(error))) from None
