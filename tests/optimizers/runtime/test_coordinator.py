@@ -415,6 +415,23 @@ class TestTheNextDriver:
             Driver(tmp_path, job())
 
 
+def test_keys_lie_by_the_seed_of_the_checkpoint(tmp_path):
+    keys = range(200)
+    placed = {}
+    for seed in (1, 2):
+        here = Location(str(tmp_path / str(seed)))
+        Checkpoint.create_or_open(here, job(), seed=seed)
+        driver = Driver(here.root, job())
+        placed[seed] = driver.batch(rows(*keys)).loads("a")
+        assert seed == driver.coordinator.layout.topology.seed
+        resident.forget()
+        again = Driver(here.root, job(5))  # where keys lie is known to the next driver, too
+        again.batch(rows(*keys))
+        assert dict.fromkeys(keys, 2) == again.results("a")
+
+    assert placed[1] != placed[2]
+
+
 class TestStartingAgainWithOtherNumbers:
     """The parallelism that the job declares acts in the first batch, whatever was planned."""
 
