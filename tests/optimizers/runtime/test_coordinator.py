@@ -217,7 +217,6 @@ class TestDecisions:
             (["x", "y"], "k", ([1], ["x"])),
             ([b"x", b"y"], "k", (["x"], [b"x"])),
             ([1, 2], ("k", "l"), ([(1, 1)], [(1, "x")])),
-            ([1, 2], ("k", "l", "k2"), (["x"], [1])),
         ],
     )
     @pytest.mark.parametrize("way", [lambda table: table, WorstCase])
@@ -297,6 +296,17 @@ class TestDecisions:
         assert [2 * 0.5, 1 * 0.5] == seen[1][1].history[hop].counts.tolist()
         assert [2 * 0.75, 1 * 0.75] == seen[2][1].history[hop].counts.tolist()
         assert seen[2][1].operators["a"].state_bytes > 0
+
+    def test_for_keys_of_three_columns_are_refused_for_no_table_knows_them(self, tmp_path):
+        made = Topology.source("s").then(Operator("a", ("k", "l", "k2"), 2))
+        plans = [Plan(routing={"a": RoutingTable(given, [1], 2)}) for given in (["x"], [1])]
+        driver = Driver(tmp_path, made, [Plan(), *plans])
+        for _ in range(3):
+            driver.batch({"s": pa.table({"k": [1, 2], "l": ["x", "x"], "k2": [1, 2]})})
+
+        _, first, second, _ = driver.coordinator.decisions
+        assert "use one table for each kind" in first.refused
+        assert "use one table for each kind" in second.refused
 
     def test_to_route_by_a_rule_move_keys_to_where_it_says(self, tmp_path):
         table = RoutingTable(np.arange(20), np.arange(20) % 3, 3)
