@@ -82,7 +82,11 @@ def test_what_is_handed_aside_is_handed_out_again_if_it_was_not_taken(spark, tmp
     with pytest.raises(Exception, match="no room"):
         engine.run(job("aside"), rows, each_aside=refuse)
     handed = []
-    engine.run(job("aside"), rows, each_aside=lambda rows, _: handed.append(rows.toArrow()))
+
+    def keep(rows, _):
+        handed.append(rows.toArrow())
+
+    engine.run(job("aside"), rows, each_aside=keep, resume=True)
 
     assert [3] == [len(table) for table in handed]
     assert pa.int64() == handed[0].schema.field("batch").type

@@ -93,7 +93,7 @@ def test_a_batch_is_run_on_an_object_store(spark):
         frames = [spark.range(100).selectExpr("id % 9 as user") for _ in range(3)]
 
         engine.run(JOB, frames[:2])
-        run = engine.run(JOB, frames)
+        run = engine.run(JOB, frames, resume=True)
 
         assert 3 == run.next_batch
         assert Counter(n % 9 for n in range(100) for _ in range(3)) == state_of(run)
