@@ -91,6 +91,22 @@ def test_what_is_forbidden_or_missing_is_not_asked_for_again(store):
         assert 1 == proxy.asked.total()
 
 
+@pytest.mark.parametrize("status", [409, 429, 503])
+def test_a_store_that_is_busy_is_asked_again(store, status):
+    created, proxy, objects = store
+    pass_on, busy = proxy.pass_on, [status, status]
+
+    def late(*asked):
+        return (busy.pop(), [], b"") if busy else pass_on(*asked)
+
+    proxy.pass_on = late
+
+    created.create("jobs/1", b"mine")
+
+    assert [b"mine"] == [content for _, content in objects.values()]
+    assert not busy
+
+
 def test_a_store_that_never_answers_is_told_of(store):
     created, proxy, _ = store
     proxy.fault = lambda method, path: "unsent"

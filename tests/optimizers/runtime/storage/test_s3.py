@@ -220,6 +220,20 @@ def test_what_is_forbidden_is_not_asked_for_again(through, proxy):
     assert 1 == proxy.asked["PUT"]
 
 
+def test_a_create_that_meets_another_one_under_way_is_asked_for_again(through, proxy):
+    pass_on, busy = proxy.pass_on, [409, 503]
+
+    def late(*asked):
+        return (busy.pop(), [], b"") if busy else pass_on(*asked)
+
+    proxy.pass_on = late
+
+    through.write_new("commits/1.json", b"mine")
+
+    assert not busy
+    assert b"mine" == through.read_bytes("commits/1.json")
+
+
 def test_a_bucket_that_is_not_there_is_told_of(s3):
     with pytest.raises(CheckpointError, match="cannot write no-such-bucket/job/a"):
         Location(s3.uri("no-such-bucket")).write_new("a", b"")
