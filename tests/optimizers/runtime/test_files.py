@@ -323,3 +323,22 @@ def test_a_local_uri_is_the_local_folder(tmp_path, form):
 def test_a_location_without_a_name_is_refused():
     with pytest.raises(CheckpointError, match="is not a folder; give its path or its URI"):
         Location("")
+
+
+class Flat:
+    """A file system that tells no folders unless files below them are asked for."""
+
+    def __init__(self):
+        self.files = pyarrow.fs.LocalFileSystem()
+
+    def get_file_info(self, wanted):
+        return self.files.get_file_info(wanted) if wanted.recursive else []
+
+
+def test_folders_that_are_but_the_beginnings_of_names_are_seen(tmp_path):
+    for name in ("b/c/1", "b/2", "a/3"):
+        Location(tmp_path).write_new(name, b"")
+
+    disk = RemoteDisk(Flat(), HardLinks, whole=True, folders=False)
+
+    assert ["a", "b"] == sorted(disk.entries(str(tmp_path)))
