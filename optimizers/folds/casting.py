@@ -16,6 +16,14 @@ MOST_BYTES = (1 << 31) - 1
 """How many bytes an array with offsets of 32 bits may have, to be sure of it."""
 
 
+def bytes_in(rows: pa.Table | pa.ChunkedArray | pa.Array) -> int:
+    """Return how much memory rows take, or, where Arrow cannot tell, that in which they lie."""
+    try:
+        return int(rows.nbytes)
+    except pa.ArrowTypeError:  # of text views, before Arrow 24
+        return int(rows.get_total_buffer_size())
+
+
 def cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Return a column in another form of its type, in pieces that the form has room for.
 
@@ -72,7 +80,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 def with_room(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column such that its pieces can be put together: as it is, or with wide offsets."""
     kind = roomy(column.type)
-    if kind == column.type or column.nbytes <= MOST_BYTES:
+    if kind == column.type or bytes_in(column) <= MOST_BYTES:
         return column
     return cast(column, kind)
 
@@ -123,7 +131,7 @@ def _is_view(kind: pa.DataType) -> bool:
 
 def _parts(piece: pa.Array, kind: pa.DataType) -> list[pa.Array]:
     """Return an array in parts that a type has room for."""
-    if roomy(kind) == kind or len(piece) < 2 or piece.nbytes <= MOST_BYTES:
+    if roomy(kind) == kind or len(piece) < 2 or bytes_in(piece) <= MOST_BYTES:
         return [piece]
     half = len(piece) // 2
     return [

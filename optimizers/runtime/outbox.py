@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from grouping.hashing import Parts
 from optimizers.errors import FoldError, InvalidKeyError
+from optimizers.folds.casting import bytes_in
 from optimizers.folds.keys import take_rows
 from optimizers.operators import Edge
 from optimizers.runtime.bad_rows import BadRows
@@ -79,7 +80,7 @@ class Outbox:
             yield from self.close()
         self._waiting.append(tuples)
         self._rows += len(tuples)
-        self._bytes += tuples.nbytes
+        self._bytes += bytes_in(tuples)
         if self._rows >= _ROUTED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE:
             yield from self.close()
 
@@ -90,7 +91,8 @@ class Outbox:
         table = pa.Table.from_batches(self._waiting)
         self._waiting, self._rows, self._bytes = [], 0, 0
         started = time.process_time()
-        step = max(1, min(_ROUTED_AT_ONCE, len(table) * _BYTES_AT_ONCE // max(table.nbytes, 1)))
+        fitting = len(table) * _BYTES_AT_ONCE // max(bytes_in(table), 1)
+        step = max(1, min(_ROUTED_AT_ONCE, fitting))
         for start in range(0, len(table), step):
             yield from self._pack(table.slice(start, step).combine_chunks())
         self._report.shipping += time.process_time() - started

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from optimizers.errors import FoldError
 from optimizers.folds import DELETE, Count, Distinct, EachKey, Emit, Last, Max, TopK, casting
-from optimizers.folds.casting import cast, cast_back, one_array, roomy, take_rows
+from optimizers.folds.casting import bytes_in, cast, cast_back, one_array, roomy, take_rows
 from optimizers.folds.keys import key_numbers
 from optimizers.folds.types import normal, normal_key
 
@@ -203,3 +203,11 @@ def test_what_was_kept_of_wider_values_is_not_cut_when_it_is_sent_on():
 def test_a_deletion_is_the_same_in_every_process():
     assert pickle.loads(pickle.dumps(DELETE)) is DELETE  # noqa: S301
     assert "DELETE" == repr(DELETE)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_the_size_of_text_is_known_in_all_its_forms(kind):
+    text = pa.array(["x" * 100, "y" * 50], kind)
+
+    for rows in (text, pa.chunked_array([text]), pa.table({"text": text})):
+        assert 150 <= bytes_in(rows) < 250
