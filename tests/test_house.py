@@ -1,5 +1,6 @@
 """The house itself: what is on the top level, in the wheel, and on the import path."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -108,3 +109,19 @@ def test_the_ci_runs_the_test_command_of_the_readme():
     assert commands[0].endswith("pytest")
     assert "grep --max-count=1 pytest README.md" in ci
     assert "export" not in ci  # the command says the same without any
+
+
+def test_no_property_hides_inside_a_test():
+    # `tests/search` would not find it, and go by the few examples of the tests.
+    hidden = [
+        f"{path.name}: {inner.name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for outer in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(outer, ast.FunctionDef)
+        for inner in ast.walk(outer)
+        if isinstance(inner, ast.FunctionDef) and inner is not outer
+        for decorator in inner.decorator_list
+        if ast.unparse(decorator).startswith(("given(", "hypothesis.given("))
+    ]
+
+    assert hidden == []

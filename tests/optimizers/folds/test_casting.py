@@ -23,9 +23,11 @@ from optimizers.folds.types import normal, normal_key
 MOST = 64
 
 
-@pytest.fixture
-def _small(monkeypatch):
-    monkeypatch.setattr(casting, "MOST_BYTES", MOST)
+@pytest.fixture(scope="class")  # as long as one test here, and all examples of a property
+def _small():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(casting, "MOST_BYTES", MOST)
+        yield
 
 
 LONG = st.text("abc", max_size=20)
@@ -59,45 +61,42 @@ def has_room(column):
     """Whether each piece is small enough for its offsets, or cannot be cut."""
     kind = column.type
     wide = pa.types.is_dictionary(kind) or kind == pa.string_view() or roomy(kind) == kind
-    return wide or all(len(piece) < 2 or piece.nbytes <= MOST for piece in column.chunks)
+    return wide or all(len(piece) < 2 or bytes_in(piece) <= MOST for piece in column.chunks)
 
 
 @pytest.mark.usefixtures("_small")
 @pytest.mark.parametrize("name", COLUMNS)
-def test_rows_are_taken_of_columns_that_do_not_fit_one_array(name):
-    @given(columns(name), st.randoms(use_true_random=False))
-    def check(column, random):
-        rows = list(range(len(column)))
-        random.shuffle(rows)
+@given(data=st.data(), random=st.randoms(use_true_random=False))
+def test_rows_are_taken_of_columns_that_do_not_fit_one_array(name, data, random):
+    column = data.draw(columns(name))
+    rows = list(range(len(column)))
+    random.shuffle(rows)
 
-        (taken,) = take_rows(pa.table({"x": column}), np.array(rows, dtype=np.int64)).columns
+    (taken,) = take_rows(pa.table({"x": column}), np.array(rows, dtype=np.int64)).columns
 
-        assert column.type == taken.type
-        expected = column.to_pylist()
-        assert [expected[row] for row in rows] == taken.to_pylist()
-        # Where nothing had to be cut, only offsets and marks of nulls can have become more.
-        assert column.nbytes <= MOST or has_room(taken)
-        assert column.nbytes <= MOST or roomy(column.type) == one_array(column).type
-        assert expected == one_array(column).to_pylist()
-
-    check()
+    assert column.type == taken.type
+    expected = column.to_pylist()
+    assert [expected[row] for row in rows] == taken.to_pylist()
+    # Where nothing had to be cut, only offsets and marks of nulls can have become more.
+    assert bytes_in(column) <= MOST or has_room(taken)
+    assert bytes_in(column) <= MOST or roomy(column.type) == one_array(column).type
+    assert expected == one_array(column).to_pylist()
 
 
 @pytest.mark.usefixtures("_small")
 @pytest.mark.parametrize("name", COLUMNS)
-def test_columns_go_into_their_normal_form_and_back(name):
-    @given(columns(name))
-    def check(column):
-        kind = normal(column.type)
-        there = cast(column, kind)
-        back = cast_back(there, column.type, "x")
+@given(data=st.data())
+def test_columns_go_into_their_normal_form_and_back(name, data):
+    column = data.draw(columns(name))
+    kind = normal(column.type)
 
-        assert kind == there.type
-        assert column.type == back.type
-        assert column.to_pylist() == there.to_pylist() == back.to_pylist()
-        assert has_room(back)
+    there = cast(column, kind)
+    back = cast_back(there, column.type, "x")
 
-    check()
+    assert kind == there.type
+    assert column.type == back.type
+    assert column.to_pylist() == there.to_pylist() == back.to_pylist()
+    assert has_room(back)
 
 
 @pytest.mark.usefixtures("_small")
@@ -110,7 +109,7 @@ def test_folds_work_on_text_that_does_not_fit_one_array(kind):
         [pa.array(text[start : start + 10], kind) for start in range(0, 60, 10)]
     )
     table = pa.table({"k": column, "x": column, "n": np.arange(60)})
-    assert column.nbytes > MOST
+    assert bytes_in(column) > MOST
     different = list(dict.fromkeys(text))
 
     assert different == Count()(table, "k")["k"].to_pylist()
