@@ -46,43 +46,44 @@ class _Loggers:
     """
 
     def __init__(self, context: SparkContext) -> None:
-        java: Any = context._jvm  # noqa: SLF001  # PySpark has no other way
-        log4j = java.org.apache.logging.log4j
+        py4j: Any = context
+        log4j = py4j._jvm.org.apache.logging.log4j  # noqa: SLF001  # PySpark has no other way
         self._configurator = log4j.core.config.Configurator
-        self._off: Any = None
-        if isinstance(self._configurator, JavaClass):  # else it logs by another library
+        # Else it logs by another library, whose loggers are left alone.
+        self._is_known = isinstance(self._configurator, JavaClass)
+        if self._is_known:
             self._off = log4j.Level.OFF
             self._log = log4j.LogManager.getContext(False)  # noqa: FBT003
-            self._known = self._log.getConfiguration().getLoggers()
+            self._levels = self._log.getConfiguration()
+            self._known = self._levels.getLoggers()
         self._jobs: Counter[str] = Counter()
-        self._before: dict[str, tuple[Any] | None] = {}  # levels of those that had one
+        self._before: dict[str, Any] = {}  # the levels of those that are silent; None for none
         self._lock = threading.Lock()
 
     def silence(self, names: Sequence[str]) -> None:
         """Silence these loggers for one more job."""
         with self._lock:
+            self._jobs.update(names)
             for name in names:
-                self._jobs[name] += 1
-                if self._jobs[name] == 1 and self._off is not None:
+                if self._jobs[name] == 1 and self._is_known:
                     known = self._known.get(name)
-                    self._before[name] = None if known is None else (known.getExplicitLevel(),)
+                    self._before[name] = None if known is None else known.getExplicitLevel()
                     self._configurator.setLevel(name, self._off)
 
     def release(self, names: Sequence[str]) -> None:
         """Let them speak as before, unless another job has them silent."""
         with self._lock:
-            for name in names:
-                self._jobs[name] -= 1
-                if self._jobs[name] == 0 and self._off is not None:
-                    self._restore(name, self._before.pop(name))
-
-    def _restore(self, name: str, level: tuple[Any] | None) -> None:
-        if level is not None:
-            self._configurator.setLevel(name, level[0])
-            return
-        # Spark's shell tells loggers by whether they have a level of their own: this one had none.
-        self._log.getConfiguration().removeLogger(name)
-        self._log.updateLoggers()
+            self._jobs.subtract(names)
+            silent = [name for name in names if not self._jobs[name] and self._is_known]
+            for name in silent:
+                level = self._before.pop(name)
+                if level is not None:
+                    self._configurator.setLevel(name, level)
+                else:
+                    # Not set to None: Spark's shell tells loggers by whether they have one.
+                    self._levels.removeLogger(name)
+            if silent:
+                self._log.updateLoggers()
 
 
 _LOGGERS: WeakKeyDictionary[SparkContext, _Loggers] = WeakKeyDictionary()
