@@ -8,7 +8,6 @@ are, with all of that.
 import contextlib
 import functools
 import os
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,8 +20,6 @@ from optimizers.shadowing import PACKAGES
 
 DEBUG = "PENSTOCK_DEBUG"
 """The environment variable that has errors shown with all that led to them."""
-
-_TOLD = "_penstock_told"  # marks errors that are as users are to see them
 
 _HOME = Path(__file__).parent.parent
 
@@ -60,21 +57,11 @@ def showing_all() -> Iterator[None]:
             os.environ[DEBUG] = before
 
 
-class _Inside(threading.local):
-    """How many doors the thread at hand has come through."""
-
-    doors = 0
-
-
-_inside = _Inside()
-
-
 def front_door(function: Callable[P, R]) -> Callable[P, R]:
     """Let errors leave a function as users are to see them.
 
     Those of ours without the lines of Penstock and Spark, and without what led to them; those of a
-    function of the user's without these lines. All other errors go through as they are. Of several
-    doors only the outermost does so.
+    function of the user's without these lines. All other errors go through as they are.
 
     >>> @front_door
     ... def spread(partitions):
@@ -86,11 +73,10 @@ def front_door(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def through(*args: P.args, **kwargs: P.kwargs) -> R:
-        _inside.doors += 1
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if _inside.doors > 1 or is_debugging():
+            if is_debugging():
                 raise
             if isinstance(error, PenstockError):
                 short: Exception = told_shortly(error)
@@ -98,8 +84,6 @@ def front_door(function: Callable[P, R]) -> Callable[P, R]:
                 short = error.with_traceback(_their_lines(error))
             else:
                 raise
-        finally:
-            _inside.doors -= 1
         raise short  # for what led to it, set PENSTOCK_DEBUG=1
 
     return through
@@ -111,10 +95,9 @@ def told_shortly(error: PenstockError) -> PenstockError:
     The error that it came of can still be had, as its ``__context__``.
     """
     cause = error.__cause__
-    if cause is not None and not getattr(error, _TOLD, False):
+    if cause is not None:
         error.add_note(_kept("".join(traceback.format_exception(error))))
         error.__context__, error.__cause__ = cause, None
-    setattr(error, _TOLD, True)
     error.__suppress_context__ = True
     return error.with_traceback(_their_lines(error))
 

@@ -123,12 +123,6 @@ def test_results_and_names_go_through_as_they_are():
     assert outer.__doc__ == "Say what it does."
 
 
-def test_after_an_error_the_next_door_is_an_outermost_one_again():
-    told(outer)
-
-    assert len([line for line in lines_of(told(outer)) if line.startswith("  File")]) == 6
-
-
 def test_it_may_be_told_where_it_is_kept_for_later():
     short = told_shortly(PlanError("no"))
 
