@@ -148,7 +148,7 @@ class TestRowsAtADoor:
         (
             lambda g: repartition(g.rows, 2, key="x"),
             InvalidKeyError,
-            r"key column 'x' is of type double: .*cast",
+            r"key column 'x' is of type double: .*round them",
         ),
         (
             lambda g: repartition(g.listed, 2, key="all"),
