@@ -4,9 +4,11 @@ Python tells Spark of an error as text, and Spark wraps that text three times ov
 one line, and the error itself is kept in this process.
 """
 
+import logging
 import re
 
 from optimizers.errors import PenstockError
+from optimizers.front_door import is_debugging
 from optimizers.runtime.raised import said
 
 # By these Spark tells that a batch was only interrupted, by the stop of its query.
@@ -39,3 +41,13 @@ def told_to_spark(error: BaseException) -> BatchFailedError:
             "java.lang.InterruptedException"
         )
     return BatchFailedError(said(error))
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether py4j logs something else than what Spark is told here."""
+    error = record.exc_info[1] if record.exc_info else None
+    return is_debugging() or not isinstance(error, BatchFailedError)
+
+
+# Which is told already, and which py4j would log once more with its own lines.
+logging.getLogger("py4j.clientserver").addFilter(_is_news)

@@ -1,5 +1,6 @@
 """What Spark is told of the error of a batch: one line, and of an interruption its own words."""
 
+import logging
 import re
 
 import pytest
@@ -50,3 +51,16 @@ def test_other_errors_are_one_short_line(error, line):
     assert line in told
     assert "\n" not in told
     assert len(told) < 600
+
+
+@pytest.mark.parametrize(("error", "said"), [(told_to_spark(FoldError("x")), 0), (KeyError(), 1)])
+def test_py4j_does_not_log_again_what_spark_is_told(caplog, monkeypatch, error, said):
+    def call():
+        told = "There was an exception while executing the Python Proxy on the Python Side."
+        logging.getLogger("py4j.clientserver").error(told, exc_info=error)
+
+    call()
+    assert len(caplog.records) == said
+    monkeypatch.setenv("PENSTOCK_DEBUG", "1")
+    call()
+    assert len(caplog.records) == said + 1
