@@ -222,8 +222,8 @@ def test_the_first_key_settles_the_kind_and_an_empty_batch_does_not(new):
 @pytest.mark.parametrize(
     "keys",
     [
-        [True, False],
-        np.array([True]),
+        [True, 0],
+        np.array([1], "m8[s]"),
         [None],
         [1, None],
         [1.5],
