@@ -58,7 +58,7 @@ def bounds() -> list[Bounds]:
     """Return the bounds of everything that a run of the tests needs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["testing"], *extras["dev"]]
+    declared = [*project["dependencies"], *(text for extra in extras.values() for text in extra)]
     matched = [REQUIREMENT.match(text.replace(" ", "")) for text in declared]
     return [
         Bounds(found[1], numbers(found[2]), numbers(found[3]) if found[3] else None)

@@ -1,9 +1,11 @@
 """From a place to the disk that reads and writes there."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.fs
 
 from optimizers.errors import CheckpointError
@@ -12,6 +14,10 @@ from optimizers.runtime.storage.fence import Fence
 from optimizers.runtime.storage.local import LocalDisk
 from optimizers.runtime.storage.places import Kind, Place
 from optimizers.runtime.storage.remote import RemoteDisk
+from sketches.values import FrozenMap
+
+_AT_ONCE = "allow_delayed_open"
+"""The option by which pyarrow sends a small file in one request."""
 
 
 @lru_cache(maxsize=64)
@@ -28,6 +34,13 @@ def disk_of(root: str) -> tuple[Disk, Place]:
 
 
 def _files_of(place: Place) -> pyarrow.fs.FileSystem:
+    if place.kind is Kind.S3 and _AT_ONCE not in place.options:
+        at_once = FrozenMap({**place.options, _AT_ONCE: "true"})
+        try:
+            return pyarrow.fs.FileSystem.from_uri(replace(place, options=at_once).uri)[0]
+        except pa.ArrowInvalid as error:
+            if _AT_ONCE not in str(error):
+                raise  # else pyarrow is older than 21, and takes three requests
     if place.kind is not Kind.AZURE or place.secret is None:
         return pyarrow.fs.FileSystem.from_uri(place.uri)[0]
     # pyarrow reads an account key in a URI, and then asks without it.

@@ -131,15 +131,12 @@ class Place:
             return self.path
         if self.scheme == "dbfs":
             return f"dbfs:{quote(self.path)}"
-        return self._uri(self.scheme, dict(self.options))
+        return self._uri(self.scheme, self.options)
 
     @property
     def uri(self) -> str:
         """The URI by which pyarrow finds the file system, of a place that is not local."""
-        options = dict(self.options)
-        if self.kind is Kind.S3:
-            options.setdefault("allow_delayed_open", "true")  # one request for a small file
-        return self._uri(_PYARROW.get(self.kind, self.scheme), options)
+        return self._uri(_PYARROW.get(self.kind, self.scheme), self.options)
 
     @property
     def spark(self) -> str:

@@ -16,30 +16,30 @@ AZURE = "jobs@ours.dfs.core.windows.net"
 @pytest.mark.parametrize(
     ("root", "uri", "folder", "spark"),
     [
-        ("s3://b/a", "s3://b/a?allow_delayed_open=true", "b/a", "s3a://b/a"),
-        ("s3a://b/a/", "s3://b/a?allow_delayed_open=true", "b/a", "s3a://b/a"),
-        ("s3n://b", "s3://b?allow_delayed_open=true", "b", "s3a://b"),
+        ("s3://b/a", "s3://b/a", "b/a", "s3a://b/a"),
+        ("s3a://b/a/", "s3://b/a", "b/a", "s3a://b/a"),
+        ("s3n://b", "s3://b", "b", "s3a://b"),
         (
             "S3A://b//a/c?region=eu&scheme=http",
-            "s3://b/a/c?region=eu&scheme=http&allow_delayed_open=true",
+            "s3://b/a/c?region=eu&scheme=http",
             "b/a/c",
             "s3a://b/a/c",
         ),
         (
             "s3://key:se%2Fcret@b/a",
-            "s3://key:se%2Fcret@b/a?allow_delayed_open=true",
+            "s3://key:se%2Fcret@b/a",
             "b/a",
             "s3a://b/a",
         ),
         (
             "s3://b/a b/100%/ü=c+d",
-            "s3://b/a%20b/100%25/%C3%BC%3Dc%2Bd?allow_delayed_open=true",
+            "s3://b/a%20b/100%25/%C3%BC%3Dc%2Bd",
             "b/a b/100%/ü=c+d",
             "s3a://b/a b/100%/ü=c+d",
         ),
         (
             "s3://b/a%20b%3Fc",
-            "s3://b/a%20b%3Fc?allow_delayed_open=true",
+            "s3://b/a%20b%3Fc",
             "b/a b?c",
             "s3a://b/a b?c",
         ),

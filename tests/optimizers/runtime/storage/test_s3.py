@@ -112,7 +112,8 @@ def test_a_folder_of_more_files_than_one_answer_lists(s3, bucket, here):
 def test_a_file_of_its_own_name_is_sent_once_and_never_copied(through, proxy):
     through.write_once("state/count/a.arrow", bytes(100_000))
 
-    assert Counter(PUT=1) == proxy.asked
+    at_once = int(pa.__version__.partition(".")[0]) >= 21
+    assert (Counter(PUT=1) if at_once else Counter(POST=2, PUT=1)) == proxy.asked
 
 
 def test_of_many_that_write_a_new_file_at_once_one_does(through):
