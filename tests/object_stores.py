@@ -149,7 +149,7 @@ def as_azure(objects, method, path, headers, body):
 @contextmanager
 def serving(server):
     """A server, as long as it is needed."""
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server
