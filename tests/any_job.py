@@ -44,7 +44,7 @@ from optimizers.folds import (
     each_row,
 )
 from optimizers.runtime import resident
-from optimizers.runtime.checkpoint import Checkpoint
+from optimizers.runtime.checkpoint import MARK, Checkpoint
 from optimizers.runtime.coordinator import Coordinator
 from optimizers.runtime.files import Location
 from optimizers.runtime.in_process import run_batch
@@ -670,7 +670,10 @@ class Driver:
         **settings,
     ):
         self.job = job
-        self.checkpoint = Checkpoint.create_or_open(Location(str(folder)), job)
+        location = Location(str(folder))
+        # The seed of a new checkpoint is drawn; a test is to go the same way each time.
+        seed = None if location.exists(MARK) else job.seed
+        self.checkpoint = Checkpoint.create_or_open(location, job, seed=seed)
         self.optimizer = plans if isinstance(plans, Optimizer) else Scripted(plans, observes)
         self.coordinator = Coordinator(
             job,

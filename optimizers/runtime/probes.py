@@ -16,7 +16,8 @@ from optimizers.runtime.key_columns import key_batch
 from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.work import Work
 from optimizers.statistics import Probe
-from sketches.keys import Codes, pair_codes
+from sketches.identity import distinct
+from sketches.keys import Codes, Pairs, as_keys
 
 PAIRS, KEYS, GROUPS, TRAFFIC, COSTS = "pairs", "keys", "groups", "traffic", "costs"
 TRIAL = "trial"
@@ -126,9 +127,7 @@ class _Hop:
         except FoldError:
             return  # the work between has made them something that is no key
         if self._pairs:
-            table = _pairs(
-                tuples.select(self._columns), pair_codes(left, codes, self._seed), weights
-            )
+            table = _pairs(tuples.select(self._columns), weights, self._seed)
             self._report.observe(name_of(PAIRS, *self._names), table)
         if self._groups is not None:
             table = _traffic(left, codes, self._groups, weights, self._seed)
@@ -185,11 +184,13 @@ def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]
     return there
 
 
-def _pairs(sample: pa.Table, codes: Codes, weights: NDArray[np.int64]) -> pa.Table:
+def _pairs(sample: pa.Table, weights: NDArray[np.int64], seed: int) -> pa.Table:
     """Return each pair of keys once, with the number of tuples it stands for."""
-    rows, counts = _summed(codes, weights)
+    numbers, firsts = distinct(as_keys(Pairs(*sample.columns), copy=False, seed=seed))
+    counts = np.zeros(len(firsts), dtype=np.int64)
+    np.add.at(counts, numbers, weights)
     return pa.table(
-        [*take_rows(sample, rows).columns, pa.array(counts)], ["left", "right", "count"]
+        [*take_rows(sample, firsts).columns, pa.array(counts)], ["left", "right", "count"]
     )
 
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grouping.slots import ABSENT, KeySlots
 from optimizers.operators import Edge
 from optimizers.runtime.layout import Layout
 from optimizers.simulation.network import Network
 from optimizers.simulation.stream import Floats
 from optimizers.simulation.table import Numbers, Served
 from optimizers.simulation.tuples import Tuples
-from sketches.keys import Codes, KeyColumn
+from sketches.identity import distinct
+from sketches.keys import KeyColumn
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class KeysSeen:
         self._tuples = tuples
         self._edges = edges
         self._new: list[Served] = []
-        self._codes: Codes = np.empty(0, dtype=np.uint64)
+        self._known: dict[str, KeyColumn] = {}  # by the kind of key
         self._columns: list[KeyColumn] = []
 
     def add(self, served: Served) -> None:
@@ -54,10 +56,13 @@ class KeysSeen:
             for number, (edge, columns) in enumerate(self._edges):
                 rows = served.rows[served.edges == number]
                 keys = self._tuples.keys(edge.source, columns)
-                codes, firsts = np.unique(keys.codes(rows), return_index=True)
-                new = ~np.isin(codes, self._codes)
-                self._columns.append(keys.take(rows[firsts[new]]))
-                self._codes = np.union1d(self._codes, codes)
+                column = keys.take(rows)
+                column = column.take(distinct(column)[1])
+                known = self._known.get(column.kind)
+                if known is not None:
+                    column = column.take(np.flatnonzero(KeySlots(known).find(column) == ABSENT))
+                self._columns.append(column)
+                self._known[column.kind] = column if known is None else known.joined(column)
         self._new = []
         return self._columns
 
