@@ -205,3 +205,21 @@ def test_deletions_hold_wherever_keys_are_and_whatever_is_forgotten(steps, data)
             told += left
             assert expected == found(driver)
     event(f"{min(len(told), 5)} or more deleted")
+
+
+def grumpy(key, rows, state):
+    """Refuse to hear of some users."""
+    if "no" in rows["word"].to_pylist():
+        raise ValueError("not them")
+    return visit(key, rows, state)
+
+
+def test_beside_keys_that_fail_others_are_deleted(tmp_path):
+    operator = Operator("a", "user", apply=EachKey(grumpy, pa.int64()), on_error="skip")
+    driver = Driver(tmp_path, Topology.source("in").then(operator))
+    driver.batch(words(ann="hi", bob="hi hi", cid="hi", dan="hi"))
+    driver.batch(words(ann="no", bob="bye", cid="hi", dan="no bye", eve="no", fay="hi bye"))
+
+    assert {"ann": 1, "cid": 2, "dan": 1} == found(driver)
+    sent = [{"user": "cid", "state": 2}]
+    assert {"a": any_job.counted(sent)} == any_job.outputs_of(driver.checkpoint)
