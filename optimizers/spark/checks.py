@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, TimestampType
 
 from grouping.grouping import Grouping
 from grouping.key_batch import KeyBatch
@@ -219,7 +219,7 @@ def key_columns(rows: DataFrame, key: Any) -> tuple[str, ...]:
 def check_key_type(name: str, kind: DataType) -> None:
     """Refuse a column whose values cannot be keys."""
     try:
-        KeyBatch.read(pa.chunked_array([], to_arrow_type(kind)))
+        KeyBatch.read(pa.chunked_array([], _arrow_type(kind)))
     except (InvalidKeyError, PySparkTypeError) as error:
         raise InvalidKeyError(
             f"key column {name!r} is of type {kind.simpleString()}: {error}"
@@ -230,7 +230,7 @@ def check_table(
     rows: DataFrame, columns: tuple[str, ...], grouping: Grouping, partitions: int
 ) -> None:
     """Refuse a grouping that was made for keys of another kind than the columns hold."""
-    types = [str(to_arrow_type(rows.schema[name].dataType)) for name in columns]
+    types = [str(_arrow_type(rows.schema[name].dataType)) for name in columns]
     try:
         check_kind(grouping, partitions, types)
     except InvalidKeyError as error:
@@ -238,6 +238,13 @@ def check_table(
             f"key={columns if len(columns) > 1 else columns[0]!r} is of type {', '.join(types)}, "
             f"and {error}"
         ) from None
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    """Return the type in which a column comes to functions of record batches."""
+    if isinstance(kind, TimestampType):  # the session's zone does not matter to a key
+        return pa.timestamp("us", "UTC")
+    return to_arrow_type(kind)
 
 
 def _is_connect(value: Any) -> bool:
