@@ -58,7 +58,8 @@ class CostSketch(HashedSketch):
         width: how many cells a row has.
         depth: how many rows each matrix has.
         seed: sketches with the same seed hash alike.
-        exact: how many keys may be kept beside the matrices.
+        exact: how many keys may be kept beside the matrices. They are known by their codes, so
+            that two texts that share one are one key here as well; see `sketches.keys`.
 
     References:
         N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola, "Online scheduling for

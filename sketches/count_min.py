@@ -150,8 +150,8 @@ class CountMin(HashedSketch):
         """Count a batch of keys.
 
         Args:
-            keys: what `sketches.keys.as_keys` reads: an array, an Arrow array or a sequence of
-                integers, texts, byte strings or pairs, of the kind of those before.
+            keys: what `sketches.keys.as_keys` reads, such as an array, an Arrow array or a
+                sequence; of the kind of those before.
             weights: a finite, non-negative number for each key; one for all if left out.
 
         Raises:

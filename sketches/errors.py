@@ -23,7 +23,7 @@ class InvalidValueError(PenstockError, ValueError):
 
 
 class InvalidKeyError(PenstockError, TypeError):
-    """A key is not an integer, text or bytes, or is of another kind than those before it."""
+    """A key is of a type that none can have, or of another kind than those before it."""
 
 
 class EmptySketchError(PenstockError, LookupError):

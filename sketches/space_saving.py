@@ -49,8 +49,9 @@ class SpaceSaving:
     look at it without closing it. So the answers depend on the stream, but not on how it was cut
     into updates. Larger blocks take more memory for a while and find more of the heavy keys.
 
-    Keys are integers, texts, bytes, or pairs of those (`Pairs`, tuples, two columns), of one kind
-    in one sketch. Text and bytes are told apart by 64-bit fingerprints. A sketch of integers, or of
+    Keys are of one kind in one sketch, as `sketches.keys` has it; pairs are `Pairs`, tuples or two
+    columns. Text, bytes, decimals and pairs are told apart by 64-bit fingerprints only: two keys
+    that share one are counted as one, see there how likely that is. A sketch of integers, or of
     pairs of integers from 0 to 2^32 - 1, needs 24 bytes for a counter.
 
     There is no datasketches backend here, as its ``frequent_items_sketch`` has neither weights

@@ -14,6 +14,8 @@ from grouping.routing_table import RoutingTable
 from optimizers import Locality, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.runtime import resident
+from optimizers.runtime.cost_tally import CostTally, KeyedRows, count_costs
+from sketches.cost_sketch import CostSketch
 
 NUMBERS = range(60)
 KINDS = {
@@ -90,3 +92,30 @@ def test_locality_divides_and_adopts_keys_of_each_kind(tmp_path, kind, bits):
         assert left == driver.results("a")
         assert right == driver.results("b")
         assert any(decision.applied for decision in driver.coordinator.decisions)
+
+
+@EVERY
+@CUT
+def test_costs_of_keys_of_each_kind_are_told(kind, bits):
+    type_, keys = KINDS[kind]
+    some = keys[:5]
+    with cut_hash(bits):
+        tally = CostTally(most_keys=3)
+        for columns in (["k"], ["k", "n"]):
+            batch = pa.record_batch({"k": pa.array(some * 2, type_), "n": [7] * (2 * len(some))})
+            seconds = np.arange(2.0 * len(some))
+            tally.add(KeyedRows.of(batch, columns, "test"), seconds)
+        tables = dict(tally.tables())
+        assert 2 == len(tables)
+        for name, table in tables.items():
+            sketch = CostSketch(50, 3, exact=9)
+            count_costs(sketch, table)
+            assert name == sketch.kind
+            heaviest = some[::-1][:3]
+            costs = [float(2 * some.index(key) + len(some)) for key in heaviest]
+            assert heaviest == table.column(0).to_pylist()[:3]
+            assert costs == table.column("seconds").to_pylist()[: len(heaviest)]
+            if bits == 64:  # a sketch may take keys for one another
+                asked = heaviest if table.num_columns == 3 else [(key, 7) for key in heaviest]
+                assert [cost / 2 for cost in costs] == sketch.estimate(asked).tolist()
+            assert sum(seconds) == pytest.approx(sum(table.column("seconds").to_pylist()))
