@@ -6,6 +6,7 @@ are, with all of that.
 """
 
 import contextlib
+import dataclasses
 import functools
 import os
 import traceback
@@ -32,7 +33,8 @@ _LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark", "pymetis")
 
 _SPARKS = ("/pyspark/", "/py4j/")  # what is in the names of Spark's
 
-_CONTEXTS = contextlib.__file__  # what is between our lines
+_BETWEEN = (contextlib.__file__, dataclasses.__file__)  # what is between our lines
+_MADE = ("<string>", "__init__")  # the same: of a dataclass
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -133,8 +135,11 @@ def _their_lines(error: Exception) -> TracebackType | None:
 
 
 def _is_noise(line: TracebackType) -> bool:
-    file = line.tb_frame.f_code.co_filename
-    return file.startswith(OURS) or file == _CONTEXTS or any(part in file for part in _SPARKS)
+    code = line.tb_frame.f_code
+    file = code.co_filename
+    if file in _BETWEEN or (file, code.co_name) == _MADE:
+        return True
+    return file.startswith(OURS) or any(part in file for part in _SPARKS)
 
 
 def was_called(error: Exception) -> bool:

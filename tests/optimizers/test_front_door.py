@@ -1,5 +1,6 @@
 """Errors as users see them: their own lines, one sentence, and where the rest is."""
 
+import dataclasses
 import re
 import traceback
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from optimizers.errors import FoldError, PlanError
+from optimizers import Topology
+from optimizers.errors import FoldError, PenstockError, PlanError
 from optimizers.folds import each_row
 from optimizers.front_door import DEBUG, front_door, told_shortly
 
@@ -121,6 +123,16 @@ def test_errors_that_are_neither_ours_nor_theirs_come_as_they_are():
 def test_results_and_names_go_through_as_they_are():
     assert front_door(sum)([1, 2]) == 3
     assert outer.__doc__ == "Say what it does."
+
+
+def test_lines_of_dataclasses_are_between_ours():
+    topology = Topology.source("s")
+
+    with pytest.raises(PenstockError) as raised:
+        front_door(dataclasses.replace)(topology, operators=("s",))
+
+    files = [frame.filename for frame in traceback.extract_tb(raised.value.__traceback__)]
+    assert [__file__, front_door.__code__.co_filename] == files
 
 
 def test_it_may_be_told_where_it_is_kept_for_later():

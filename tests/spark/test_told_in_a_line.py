@@ -30,6 +30,13 @@ SAID = {
 }
 
 
+# A worker that is killed amid a job that is given up may say so, whenever it comes to that: Spark's
+# own daemon prints it.
+_WORKER = re.compile(
+    r'Traceback \(most recent call last\):\n(  File "\S+daemon\.py", .*\n)+BrokenPipeError: .*\n'
+)
+
+
 def run(session, folder, **environment):
     """Run all cases as a script, and return the lines on stderr of each."""
     given = {name: value for name, value in os.environ.items() if name != "PENSTOCK_DEBUG"}
@@ -38,7 +45,7 @@ def run(session, folder, **environment):
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
     assert done.returncode == 1, done.stderr
     found, lines = {}, []
-    for line in done.stderr.splitlines():
+    for line in _WORKER.sub("", done.stderr).splitlines():
         case = re.fullmatch("=== (.*)", line)
         if case:
             lines = found[case[1]] = []
