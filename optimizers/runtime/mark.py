@@ -14,8 +14,7 @@ from optimizers.runtime.log import COMMITS, PLANS, read_record
 from optimizers.runtime.records import sealed, unsealed
 from optimizers.runtime.state_file import FOLDER as STATE
 from optimizers.runtime.tidying import OUTPUT
-from sketches.checks import SEED_LIMIT
-from sketches.checks import seed as checked_seed
+from sketches.mixing import SEED_LIMIT, checked_seed
 
 FORMAT = 2
 """The version of how files of a checkpoint are laid out and named."""
