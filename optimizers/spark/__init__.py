@@ -1,7 +1,8 @@
 """The engine on Apache Spark: the only place that talks to it."""
 
 from optimizers.runtime.files import Location
-from optimizers.spark.balance import balance, learn_costs
+from optimizers.spark.balance import balance
+from optimizers.spark.costs import learn_costs
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
 from optimizers.spark.frames import learn_tables, repartition
 from optimizers.spark.session import local_session

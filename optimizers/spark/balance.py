@@ -1,6 +1,6 @@
-"""For one thing in a job that is there: learn what rows cost, and spread the work, not the rows."""
+"""For one thing in a job that is there: spread the work over partitions, not the rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,31 +9,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    NumericType,
-    StringType,
-    StructType,
-)
+from pyspark.sql.types import IntegerType, NumericType, StructType
 
 from grouping.hashing import Parts
 from grouping.longest_first import longest_first
 from optimizers.errors import InvalidValueError, PenstockError, UnknownNameError
-from optimizers.folds.rows import as_batches
 from optimizers.front_door import front_door
-from optimizers.runtime.cost_meter import CostMeter
-from optimizers.runtime.cost_tally import count_costs
 from optimizers.runtime.key_columns import key_batch
-from optimizers.runtime.reports import TaskReport
-from optimizers.runtime.ways import Way
 from optimizers.spark import checks
 from optimizers.spark.failures import told_as_ours
 from optimizers.spark.hush import hushed
 from optimizers.spark.shipping import ship
 from optimizers.spark.slots import slots
-from sketches.checks import number, seed, whole
+from sketches.checks import whole
 from sketches.cost_sketch import CostSketch
 
 _SLOT = "penstock_slot"
@@ -44,75 +32,6 @@ _WIDTH, _DEPTH = 1024, 4
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.uint64]
-
-
-@front_door
-def learn_costs(  # noqa: PLR0913
-    rows: DataFrame,
-    work: Callable[..., Any],
-    *,
-    key: str,
-    sample: float = 0.05,
-    most_keys: int = 4096,
-    random_seed: int = 0,
-) -> CostSketch:
-    """Learn what rows of each key cost, by doing the work on some of them.
-
-    Args:
-        rows: rows as they will be.
-        work: what is done with them: a function of record batches, or of rows if it was made by
-            `optimizers.folds.each_row`. It is given a few rows of one key at a time.
-        key: the column that the cost of a row depends on.
-        sample: on what share of the rows it is done.
-        most_keys: of how many keys the costs are told apart, in each task.
-        random_seed: which rows are taken.
-
-    Returns:
-        The costs in seconds, for `balance`.
-    """
-    share = number("sample", sample, above=0.0, up_to=1.0)
-    most = whole("most_keys", most_keys, at_least=1)
-    checks.check_bounded(rows, "rows", "learn from rows that are there, such as those of last week")
-    if not isinstance(key, str):
-        raise InvalidValueError(f"key={key!r} names no column; give the name of one")
-    checks.key_columns(rows, key)
-    if not callable(work):
-        raise InvalidValueError(f"work={work!r} is not a function of record batches")
-    ship(rows.sparkSession.sparkContext)
-    chosen = rows.sample(fraction=share, seed=seed(random_seed)) if share < 1 else rows
-    kind = rows.schema[key].dataType
-    named = kind if isinstance(kind, StringType | BinaryType) else LongType()
-    schema = StructType().add("key", named).add("count", "double").add("seconds", "double")
-    sketch = CostSketch(_WIDTH, _DEPTH, exact=most)
-    with hushed(rows.sparkSession), told_as_ours():
-        count_costs(sketch, chosen.mapInArrow(_Measuring(work, key, most), schema).toArrow())
-    if not sketch.total:
-        raise InvalidValueError(
-            f"sample={share} of the rows is no row at all; take more to learn costs from"
-        )
-    return sketch
-
-
-@dataclass(frozen=True)
-class _Measuring:
-    """Does the work on the rows of one task, and yields what each key cost in place of it."""
-
-    work: Callable[..., Any]
-    key: str
-    most_keys: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        meter = CostMeter("work", self.work, self.most_keys, Way.APART)
-        function = as_batches(meter.function)
-        for batch in batches:
-            for _ in meter.measured(function, batch, (self.key,)):
-                pass
-        report = TaskReport(operator="work", instance=0, sender=0)
-        meter.tell(report)
-        for tables in report.observed.values():
-            for table in tables:
-                if table.column_names == ["key", "count", "seconds"]:
-                    yield from table.to_batches()
 
 
 @front_door

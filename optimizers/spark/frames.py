@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import IntegerType, StructType
 
 from grouping.groupings import Fields, Grouping
+from grouping.key_batch import KeyBatch
 from grouping.key_counts import KeyCounts
 from grouping.key_graph import KeyGraph
 from grouping.key_pairs import KeyPairs
@@ -28,6 +31,25 @@ _SLOT = "penstock_slot"
 _COUNT = "penstock_count"
 
 
+@dataclass(frozen=True)
+class LearnedTables(Partition):
+    """Who owns which key of two columns, and what that is worth on all rows it was learned from.
+
+    Attributes:
+        tables: for each column, the owner of each key; what `repartition` takes.
+        locality: the share of all rows with both keys whose keys are in one part.
+        imbalance: for each column, how many times its share of the rows the fullest part has.
+        moved: the share of the rows whose owner was another one by the previous tables.
+        rack_locality: the same as the locality.
+        hash_locality: the share of these rows whose keys are in one part if both go by hash.
+        looked_at: the share of these rows whose pair of keys was among the most frequent ones
+            that were looked at to divide the keys.
+    """
+
+    hash_locality: float
+    looked_at: float
+
+
 @front_door
 def learn_tables(  # noqa: PLR0913
     rows: DataFrame,
@@ -39,7 +61,7 @@ def learn_tables(  # noqa: PLR0913
     most_pairs: int = 1_000_000,
     previous: Sequence[RoutingTable] | None = None,
     seed: int = 0,
-) -> Partition:
+) -> LearnedTables:
     """Learn who should own the keys of two columns, so that keys of one row are together.
 
     Args:
@@ -53,7 +75,9 @@ def learn_tables(  # noqa: PLR0913
         seed: equal seeds give equal answers.
 
     Returns:
-        The partition; its ``tables`` are what `repartition` takes, one for each key.
+        The tables, one for each key, and the share of rows whose keys they bring together, beside
+        that of hashing. Where there are more pairs than are looked at, all rows are read once
+        more to know it.
     """
     limit = whole("most_pairs", most_pairs, at_least=1)
     checks.check_bounded(rows, "rows", "learn from rows that are there, such as those of last week")
@@ -70,7 +94,25 @@ def learn_tables(  # noqa: PLR0913
         )
     seen = KeyPairs(pairs.column(0), pairs.column(1), pairs.column(2).to_numpy())
     graph = KeyGraph.of({(left, right): seen}, (left, right), counts=counts)
-    return partition_keys(graph, parts, imbalance=imbalance, previous=previous, seed=seed)
+    found = partition_keys(graph, parts, imbalance=imbalance, previous=previous, seed=seed)
+    judge = _Judging(found.tables, parts)
+    if len(pairs) < limit:
+        sums = judge.sums(pairs, pairs.column(2).to_numpy())
+    else:
+        ship(rows.sparkSession.sparkContext)
+        judged = known.mapInArrow(judge, "total long, by_table long, by_hash long")
+        with hushed(rows.sparkSession), told_as_ours():
+            sums = np.array(judged.groupBy().sum().collect()[0])
+    total, by_table, by_hash = sums.tolist()
+    return LearnedTables(
+        found.tables,
+        by_table / total,
+        found.imbalance,
+        found.moved,
+        by_table / total,
+        hash_locality=by_hash / total,
+        looked_at=int(pairs.column(2).to_numpy().sum()) / total,
+    )
 
 
 @front_door
@@ -134,6 +176,37 @@ class _Spreading:
                 raise error.with_traceback(None) from None
             fields = [*batch.schema, pa.field(_SLOT, pa.int32(), nullable=False)]
             yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=pa.schema(fields))
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """Counts the rows whose two keys are in one part, by tables and by hash."""
+
+    tables: tuple[RoutingTable, ...]
+    parts: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            sums = self.sums(pa.Table.from_batches([batch]), np.ones(len(batch), dtype=np.int64))
+            columns = [pa.array([count]) for count in sums.tolist()]
+            yield pa.RecordBatch.from_arrays(columns, ["total", "by_table", "by_hash"])
+
+    def sums(self, pairs: pa.Table, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many rows there are, and how many together by tables and by hash.
+
+        Args:
+            pairs: the two keys, in its first two columns.
+            counts: how many rows each stands for.
+        """
+        keys = [KeyBatch.read(pairs.column(side)) for side in range(2)]
+        together = [np.ones(len(pairs), dtype=np.bool_)]
+        for groupings in (self.tables, (Fields(), Fields())):
+            one, other = (
+                grouping.router(self.parts).route(len(pairs), side)
+                for grouping, side in zip(groupings, keys, strict=True)
+            )
+            together.append(one == other)
+        return np.array([counts[mask].sum() for mask in together])
 
 
 def _key_counts(rows: DataFrame, column: str) -> KeyCounts:

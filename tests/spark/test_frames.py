@@ -80,7 +80,29 @@ def test_learned_tables_bring_keys_of_one_row_together(rows):
     together = [by_place[place] == by_tag[tag] for place, tag in seen]
     assert learned.locality == pytest.approx(sum(together) / len(together))
     assert learned.locality > 0.9
+    assert 1.0 == learned.looked_at
+    hashed = [hash_parts([place], 4)[0] == hash_parts([tag], 4)[0] for place, tag in seen]
+    assert learned.hash_locality == pytest.approx(sum(hashed) / len(hashed))
     assert max(learned.imbalance) <= 1.2 + 1e-6
+
+
+def test_locality_is_that_of_all_rows_though_few_pairs_were_looked_at(spark):
+    random = np.random.default_rng(5)
+    table = pa.table({"user": random.integers(0, 3_000, 9_000), "shop": random.zipf(1.4, 9_000)})
+    rows = spark.createDataFrame(table).coalesce(3)
+
+    learned = learn_tables(rows, "user", "shop", 8, most_pairs=100)
+
+    by_user, by_shop = (
+        grouping.assign(table.column(name).to_numpy())
+        for name, grouping in zip(("user", "shop"), learned.tables, strict=True)
+    )
+    by_hash = [hash_parts(table.column(name).to_numpy(), 8) for name in ("user", "shop")]
+    assert (by_user == by_shop).mean() == learned.locality
+    assert (by_hash[0] == by_hash[1]).mean() == learned.hash_locality
+    pairs = np.unique(np.stack([table["user"], table["shop"]]), axis=1, return_counts=True)[1]
+    assert np.sort(pairs)[-100:].sum() / 9_000 == learned.looked_at
+    assert learned.looked_at < learned.locality < 0.9
 
 
 class TestRefusals:

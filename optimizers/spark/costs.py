@@ -1,0 +1,258 @@
+"""For one thing in a job that is there: learn what rows cost, by doing the work on some of them."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import BinaryType, DataType, IntegralType, LongType, StringType, StructType
+
+from optimizers.errors import FunctionError, InvalidValueError, PenstockError
+from optimizers.folds.rows import RowFunction, as_batches
+from optimizers.front_door import front_door
+from optimizers.runtime.busy_clock import BusyClock
+from optimizers.runtime.call_costs import KEY, CallCosts
+from optimizers.runtime.cost_meter import CostMeter
+from optimizers.runtime.cost_tally import COUNT, SECONDS, count_costs
+from optimizers.runtime.raised import raised_by
+from optimizers.runtime.reports import TaskReport
+from optimizers.spark import checks
+from optimizers.spark.failures import told_as_ours
+from optimizers.spark.hush import hushed
+from optimizers.spark.shipping import ship
+from sketches.checks import number, seed, whole
+from sketches.cost_sketch import CostSketch
+
+_WIDTH, _DEPTH = 1024, 4
+
+PANDAS, ARROW = "mapInPandas", "mapInArrow"
+
+_ROW = "row"
+
+
+@front_door
+def learn_costs(  # noqa: PLR0913
+    rows: DataFrame,
+    work: Callable[..., Any],
+    *,
+    key: str,
+    given_to: str | None = None,
+    sample: float = 0.05,
+    most_keys: int = 4096,
+    random_seed: int = 0,
+) -> CostSketch:
+    """Learn what rows of each key cost, by doing the work on some of them.
+
+    A function of several rows is given all rows of one key that were chosen, some of them twice:
+    what a call takes whatever is in it is found by comparing small calls with larger ones, and
+    taken off. What it returns is dropped.
+
+    Args:
+        rows: rows as they will be.
+        work: what is done with them: the function that ``mapInPandas`` or ``mapInArrow`` is
+            given, one of record batches, or one of rows, made by `optimizers.folds.each_row`.
+        key: the column that the cost of a row depends on.
+        given_to: ``"mapInPandas"`` or ``"mapInArrow"``, if the work is what these take and does
+            not say so in its annotations (``Iterator[pd.DataFrame]``).
+        sample: on what share of the rows it is done.
+        most_keys: of how many keys the costs are told apart, in each task.
+        random_seed: which rows are taken.
+
+    Returns:
+        The costs in seconds, for `balance`.
+    """
+    share = number("sample", sample, above=0.0, up_to=1.0)
+    most = whole("most_keys", most_keys, at_least=1)
+    checks.check_bounded(rows, "rows", "learn from rows that are there, such as those of last week")
+    if not isinstance(key, str):
+        raise InvalidValueError(f"key={key!r} names no column; give the name of one")
+    checks.key_columns(rows, key)
+    kind = rows.schema[key].dataType
+    if not isinstance(kind, StringType | BinaryType | IntegralType):
+        raise InvalidValueError(
+            f"key: costs cannot be told by column {key!r} of type {kind.simpleString()}; "
+            "cast it to text or to whole numbers"
+        )
+    if not callable(work):
+        raise InvalidValueError(f"work={work!r} is not a function of record batches")
+    form = _form(work, given_to)
+    ship(rows.sparkSession.sparkContext)
+    chosen = rows.sample(fraction=share, seed=seed(random_seed)) if share < 1 else rows
+    sketch = CostSketch(_WIDTH, _DEPTH, exact=most)
+    with hushed(rows.sparkSession), told_as_ours():
+        count_costs(sketch, _measured(chosen, work, key, form, most).toArrow())
+    if not sketch.total:
+        raise InvalidValueError(
+            f"sample={share} of the rows is no row at all; take more to learn costs from"
+        )
+    return sketch
+
+
+def _measured(
+    rows: DataFrame, work: Callable[..., Any], key: str, form: str | None, most: int
+) -> DataFrame:
+    """Return what keys cost, as each task has found."""
+    schema = StructType().add(KEY, _kept_as(rows.schema[key].dataType))
+    schema = schema.add(COUNT, "double").add(SECONDS, "double")
+    if isinstance(work, RowFunction):
+        return rows.mapInArrow(_TimingRows(work, key, most), schema)
+    # Rows of one key in one call: the more there are, the less the call itself matters.
+    quoted = functions.col("`" + key.replace("`", "``") + "`")
+    tasks = rows.sparkSession.sparkContext.defaultParallelism
+    gathered = rows.where(quoted.isNotNull()).repartition(tasks, quoted)
+    gathered = gathered.sortWithinPartitions(quoted)
+    if form == PANDAS:
+        return gathered.mapInPandas(_TimingFrames(work, key, most), schema)
+    return gathered.mapInArrow(_TimingCalls(work, key, most, streams=form == ARROW), schema)
+
+
+def _kept_as(kind: DataType) -> DataType:
+    return kind if isinstance(kind, StringType | BinaryType) else LongType()
+
+
+def _form(work: Callable[..., Any], given_to: str | None) -> str | None:
+    """Return what the function is given to, as it is said or its annotations say; or None."""
+    if given_to is not None:
+        if given_to not in {PANDAS, ARROW}:
+            raise InvalidValueError(
+                f"given_to={given_to!r} is neither {PANDAS!r} nor {ARROW!r}; leave it out for a "
+                "function of record batches, or of rows"
+            )
+        if isinstance(work, RowFunction):
+            raise InvalidValueError(
+                f"given_to={given_to!r} does not go with a function of rows; leave it out"
+            )
+        return given_to
+    try:
+        parameters = list(inspect.signature(work).parameters.values())
+    except (ValueError, TypeError):  # of some functions nothing is known
+        return None
+    taken = str(parameters[0].annotation) if parameters else ""
+    if "Iter" not in taken:
+        return None
+    return PANDAS if "DataFrame" in taken else ARROW if "RecordBatch" in taken else None
+
+
+@dataclass(frozen=True)
+class _TimingRows:
+    """Does the work of a function of rows, and yields what each key cost in place of it."""
+
+    work: Callable[..., Any]
+    key: str
+    most_keys: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        meter = CostMeter("work", self.work, self.most_keys)
+        function = as_batches(meter.function)
+        with _told():
+            for batch in batches:
+                for _ in meter.measured(function, batch, (self.key,)):
+                    pass
+        report = TaskReport(operator="work", instance=0, sender=0)
+        meter.tell(report)
+        for tables in report.observed.values():
+            for table in tables:
+                if table.column_names == [KEY, COUNT, SECONDS]:
+                    yield from table.to_batches()
+
+
+@dataclass(frozen=True)
+class _TimingCalls:
+    """Does the work of a function of record batches, or of a stream of these."""
+
+    work: Callable[..., Any]
+    key: str
+    most_keys: int
+    streams: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        costs, clock = CallCosts(self.key, self.most_keys), BusyClock()
+        with _told(hint=not self.streams):
+            if self.streams:
+                _work_through(self.work, costs, costs.pieces(batches))
+            else:
+                for piece in costs.pieces(batches):
+                    started = clock()
+                    for _ in as_batches(self.work)(piece):
+                        pass
+                    costs.note(clock() - started)
+        table = costs.table()
+        if table is not None:
+            yield from table.to_batches()
+
+
+@dataclass(frozen=True)
+class _TimingFrames:
+    """Does the work of a function of a stream of pandas frames, as Spark makes them."""
+
+    work: Callable[..., Any]
+    key: str
+    most_keys: int
+
+    def __call__(self, frames: Iterable[Any]) -> Iterator[Any]:
+        costs = CallCosts(self.key, self.most_keys)
+        current: list[Any] = []
+
+        def keys() -> Iterator[pa.RecordBatch]:
+            for frame in frames:
+                current[:] = [frame]
+                column = pa.array(frame[self.key], from_pandas=True)
+                numbers = pa.array(np.arange(len(frame)))
+                yield pa.RecordBatch.from_arrays([column, numbers], [self.key, _ROW])
+
+        def pieces() -> Iterator[Any]:
+            for piece in costs.pieces(keys()):
+                chosen = piece.column(1).to_numpy()
+                yield current[0].iloc[chosen].reset_index(drop=True)
+
+        with _told():
+            _work_through(self.work, costs, pieces())
+        table = costs.table()
+        if table is not None:
+            yield table.to_pandas()
+
+
+def _work_through(work: Callable[..., Any], costs: CallCosts, pieces: Iterator[Any]) -> None:
+    """Have a function of a stream do its work, and note how long it takes for each piece.
+
+    That is from when it gets one to when it asks for the next.
+    """
+    clock = BusyClock()
+    noted, ended = 0.0, clock()
+
+    def given() -> Iterator[Any]:
+        nonlocal noted, ended
+        for piece in pieces:
+            started = clock()
+            yield piece
+            spent = clock() - started
+            noted += spent
+            costs.note(spent)
+        ended = clock()
+
+    for _ in work(given()):
+        pass
+    if clock() - ended > noted:
+        raise InvalidValueError(
+            "work reads all rows before it works on them, so that what those of each key cost "
+            "cannot be told; give a function that is done with a frame before it takes the next"
+        )
+
+
+@contextmanager
+def _told(*, hint: bool = False) -> Iterator[None]:
+    """Raise what the work raises as an error of ours, in one line."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        told = raised_by("work", error)
+        if told is None:
+            raise
+        remedy = f"; if it is what {PANDAS} takes, say given_to={PANDAS!r}" if hint else ""
+        raise FunctionError(f"{told}{remedy}") from error
