@@ -144,11 +144,12 @@ def _always(answer: str, _: int) -> str:
 def _dicts(batch: pa.RecordBatch, refuse: Refuse | None) -> Iterable[dict[str, Any] | None]:
     """Return rows as dicts; None in place of one that is refused, as its text is no text."""
     try:
-        return list(batch.to_pylist())
+        found: list[dict[str, Any] | None] = batch.to_pylist()
     except UnicodeDecodeError:
         if refuse is None:
             raise
         return _decodable(batch, refuse)
+    return found
 
 
 def _decodable(batch: pa.RecordBatch, refuse: Refuse) -> Iterator[dict[str, Any] | None]:
