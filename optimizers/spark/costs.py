@@ -213,7 +213,10 @@ class _TimingFrames:
             _work_through(self.work, costs, pieces())
         table = costs.table()
         if table is not None:
-            yield table.to_pandas()
+            told = table.select([COUNT, SECONDS]).to_pandas()
+            # As objects: pandas would make floats of integers among which one is missing.
+            told.insert(0, KEY, np.array(table.column(KEY).to_pylist(), dtype=object))
+            yield told
 
 
 def _work_through(work: Callable[..., Any], costs: CallCosts, pieces: Iterator[Any]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from optimizers import FunctionError, InvalidValueError
 from optimizers.spark import learn_costs
+from optimizers.spark.costs import _TimingFrames
 
 pytestmark = pytest.mark.spark
 
@@ -67,6 +68,18 @@ def test_they_are_those_planted_though_calls_are_dear(rows, kind):
     # To sleep takes some tenth of a millisecond longer than it should, more where others work.
     assert 48 / 1.5 < dear / cheap < 48 * 1.5
     assert dear == pytest.approx(DEAR, rel=0.1)
+
+
+def test_large_keys_stay_as_they_are_where_others_are_added_up():
+    keys = [2**60 + number for number in range(4)]
+    timing = _TimingFrames(of_frames(lambda users: 0.001 * len(users), 0.0), "user", 2)
+
+    (told,) = timing([pd.DataFrame({"user": keys})])
+
+    assert 3 == len(told)
+    assert {None, *keys} > set(told["key"])
+    assert {None} < set(told["key"])
+    assert [2.0] == told["count"][told["key"].isna()].tolist()
 
 
 def plain(frames):
