@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from optimizers import Edge, OnError, Operator, Plan, Topology, TopologyError
 from optimizers.errors import FoldError, FunctionError
 from optimizers.folds import Count, EachKey, Emit, each_row
+from optimizers.folds.rows import Batches
 from optimizers.runtime.bad_rows import ASIDE
+from optimizers.runtime.cost_meter import CostMeter
 from optimizers.runtime.identity import Identity
 from optimizers.runtime.in_process import run_batch
+from optimizers.runtime.probes import kind_of
+from optimizers.runtime.reports import TaskReport
 from optimizers.runtime.row_text import row_texts
+from optimizers.runtime.ways import Way
 from optimizers.statistics import Probe
 
 POISON = 13
@@ -398,6 +403,54 @@ def test_rows_are_told_as_json_that_anything_can_read():
     assert "1970-01-01T00:00:00+00:00" == first["t"]
     assert [{"x": "NaN"}] == first["l"]
     assert {"n": None, "f": 0.5, "b": None, "t": None, "d": None, "l": []} == second
+
+
+def test_an_operator_at_the_end_has_both_its_output_and_its_bad_rows(tmp_path):
+    job = Topology.source("s").then("f", apply=each_row(doubled), on_error="aside")
+    driver = Driver(tmp_path, job)
+
+    driver.batch({"s": [table([("a", 1), ("b", POISON), ("c", 3)])]})
+
+    files = driver.checkpoint.last_commit().outputs
+    assert {False: 2, True: 1} == {file.aside: file.rows for file in files}
+    (good,) = [file for file in files if not file.aside]
+    rows = pq.read_table(driver.checkpoint.location.path_of(good.path)).to_pylist()
+    assert [2, 6] == sorted(row["x"] for row in rows)
+    assert [POISON] == [json.loads(row["row"])["x"] for row in asides(driver)]
+
+
+class TestCosts:
+    """A bad row costs what it cost, and does not keep others from being told apart."""
+
+    ROWS = table([("a", 1), ("b", POISON), ("c", 3), ("d", 4)]).to_batches()[0]
+
+    def told(self, function, way, clock):
+        refused = []
+        meter = CostMeter("f", function, 10, way, clock)
+        work = Batches(meter.function, refuse=lambda rows, _: refused.append(rows), fatal=False)
+        made = list(meter.measured(work, self.ROWS, ["k"]))
+        report = TaskReport(operator="f", instance=0, sender=0)
+        meter.tell(report)
+        assert [POISON] == [rows["x"][0].as_py() for rows in refused]
+        assert 3 == sum(map(len, made))
+        return {kind_of(name): tables[0].to_pylist() for name, tables in report.observed.items()}
+
+    def test_of_functions_of_batches_stay_those_of_each_row(self):
+        told = self.told(doubled_batch, Way.APART, None)
+
+        assert [("costs", "f", "str", "each")] == list(told)
+
+    def test_of_functions_of_rows_count_the_bad_row_at_its_place(self):
+        now = [0.0]
+
+        def slow(row):
+            now[0] += {"a": 1, "b": 50, "c": 3, "d": 4}[row["k"]]
+            return doubled(row)
+
+        told = self.told(each_row(slow), Way.UNKNOWN, lambda: now[0])
+
+        (rows,) = told.values()
+        assert {"a": 1, "b": 50, "c": 3, "d": 4} == {r["key"]: r["seconds"] for r in rows}
 
 
 def test_runs_alone_without_a_driver(tmp_path):
