@@ -384,9 +384,20 @@ def test_a_seed_is_drawn_for_each_checkpoint_and_kept(tmp_path, monkeypatch):
     assert 3 == len({checkpoint.seed for checkpoint in drawn})
     assert 3 == len({checkpoint.mark.name for checkpoint in drawn})
     for checkpoint in drawn:
-        assert 0 < checkpoint.seed < 1 << 64
+        assert checkpoint.seed == JOB.seeded(checkpoint.seed).seed > 0
         again = Checkpoint.create_or_open(checkpoint.location, JOB)
         assert checkpoint.mark == again.mark == Checkpoint.open(checkpoint.location).mark
+
+
+def test_every_seed_that_can_be_drawn_is_one_that_a_job_takes(monkeypatch):
+    monkeypatch.setattr(mark.secrets, "randbelow", lambda limit: limit - 1)
+
+    largest = mark.drawn_seed.really()
+
+    assert largest == JOB.seeded(largest).seed
+    with pytest.raises(InvalidValueError, match="seed="):
+        JOB.seeded(largest + 1)
+    assert all(JOB.seeded(mark.drawn_seed.really()) for _ in range(50))
 
 
 def test_a_seed_may_be_given_but_not_changed(here):
@@ -395,7 +406,7 @@ def test_a_seed_may_be_given_but_not_changed(here):
     assert 7 == Checkpoint.create_or_open(here, JOB).seed
     with pytest.raises(CheckpointError, match=r"seed=8 is given, .* made with seed 7, .* leave"):
         Checkpoint.create_or_open(here, JOB, seed=8)
-    with pytest.raises(InvalidValueError, match="seed=-1"):
+    with pytest.raises(InvalidValueError, match=r"seed=-1"):
         Checkpoint.create_or_open(Location(here.root + "-other"), JOB, seed=-1)
 
 
