@@ -126,7 +126,7 @@ class KeySlots:
         """Look for codes; where another key has the code, look on behind it."""
         slots, codes = self._slots, keys.codes
         ends = slots.search(codes, slots.homes(codes))
-        rows: Any = slots.parts[ends]
+        rows: Any = slots.parts[ends].astype(np.intp)  # several gathers want it so
         asked = np.flatnonzero(rows != ABSENT)
         while len(asked):
             asked = asked[~self._column.same(rows[asked], keys, asked)]

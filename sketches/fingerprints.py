@@ -149,9 +149,13 @@ def same_strings(
     """
     equal = np.ones(len(lengths), dtype=np.bool_)
     shortest = int(lengths.min(initial=LONGEST_VECTORISED))
-    for offset in range(0, int(lengths.max(initial=0)), _WORD):
-        if offset + _WORD <= shortest:
-            equal &= words[0][starts[0] + offset] == words[1][starts[1] + offset]
+    longest = int(lengths.max(initial=0))
+    for offset in range(0, longest, _WORD):
+        if offset + _WORD <= shortest or shortest == longest:
+            differ = words[0][starts[0] + offset] ^ words[1][starts[1] + offset]
+            if offset + _WORD > shortest:
+                differ &= _MASKS[shortest - offset]
+            equal &= differ == 0
             continue
         active = np.flatnonzero(lengths > offset)
         differ = words[0][starts[0][active] + offset] ^ words[1][starts[1][active] + offset]

@@ -104,13 +104,12 @@ class StringKeys(KeyColumn):
     def _same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
         lengths = self.lengths[places]
         equal: NDArray[np.bool_] = lengths == other.lengths[others]
+        words = unaligned_words(self._padded), unaligned_words(other._padded)
+        if equal.all() and lengths.max(initial=0) <= LONGEST_VECTORISED:  # as it mostly is
+            return same_strings(words, (self._starts[places], other._starts[others]), lengths)
         rows = np.flatnonzero(equal & (lengths <= LONGEST_VECTORISED))
-        some = slice(None) if len(rows) == len(equal) else rows  # mostly there is nothing to skip
-        equal[some] = same_strings(
-            (unaligned_words(self._padded), unaligned_words(other._padded)),
-            (self._starts[places[some]], other._starts[others[some]]),
-            lengths[some],
-        )
+        starts = self._starts[places[rows]], other._starts[others[rows]]
+        equal[rows] = same_strings(words, starts, lengths[rows])
         for row in np.flatnonzero(equal & (lengths > LONGEST_VECTORISED)).tolist():
             equal[row] = self._string(places[row]) == other._string(others[row])
         return equal
