@@ -57,7 +57,7 @@ class Checkpoint:
     >>> job = Topology.source("words").then("count", key="word")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     checkpoint = Checkpoint.create_or_open(Location(folder), job)
-    ...     checkpoint.save_plan(0, Plan(parallelism={"count": 8}))
+    ...     _ = checkpoint.save_plan(0, Plan(parallelism={"count": 8}))
     ...     checkpoint.commit(Commit(0, plan=0, tuples=1000))
     ...     again = Checkpoint.create_or_open(Location(folder), job)
     ...     print(again.last_commit().tuples, again.plan_of(1).plan)
