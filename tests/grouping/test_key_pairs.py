@@ -82,7 +82,6 @@ def test_no_pairs_are_no_pairs():
         ("ab", [1, 2], [1.0, 1.0], InvalidKeyError, "'ab'"),
         (None, [1], [1.0], InvalidKeyError, "NoneType"),
         ([1], {1}, [1.0], InvalidKeyError, "set"),
-        ([1.5], [1], [1.0], InvalidKeyError, "1.5"),
     ],
 )
 def test_what_is_no_column_of_keys_or_counts_is_refused(left, right, counts, error, words):
