@@ -1,5 +1,6 @@
 """Thinking: while an optimizer looks for an answer, the job goes on as it was."""
 
+import re
 import time
 from threading import Event, get_ident
 
@@ -121,7 +122,8 @@ def test_what_goes_wrong_in_the_optimizer_is_a_refused_decision(tmp_path):
     driver.batch(rows(4))
 
     said = driver.coordinator.decisions[-1]
-    assert "Thoughtful raised ValueError: out of ideas" == said.refused
+    where = r", at .*test_thinking\.py:\d+ in plan"
+    assert re.fullmatch("Thoughtful raised ValueError: out of ideas" + where, said.refused)
     assert (Plan(), False, 1) == (said.plan, said.applied, driver.coordinator.totals.refused)
     assert 0 == driver.coordinator.assign().planned
     driver.batch(rows(5))  # and it is asked again, now that the next epoch is over
