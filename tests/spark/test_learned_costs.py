@@ -106,6 +106,21 @@ def test_a_function_that_reads_all_rows_first_is_refused(rows):
         learn_costs(rows, greedy, key="user", sample=1.0)
 
 
+def of_one_answer(frames):
+    total = 0
+    for frame in frames:
+        total += len(frame)
+    yield pd.DataFrame({"rows": [total]})
+
+
+@pytest.mark.parametrize("work", [of_frames(lambda users: 0, 0.0), of_one_answer])
+def test_work_that_takes_no_time_is_not_taken_for_one_that_reads_all_rows_first(work):
+    for _ in range(100):  # to end takes about as long as the work, now more and now less
+        (told,) = _TimingFrames(work, "user", 9)([pd.DataFrame({"user": USERS})])
+
+        assert 10 == told["count"].sum()
+
+
 def test_frames_are_those_that_spark_makes(spark):
     rows = spark.sql("select 1 as k, timestamp'2026-01-01 12:00:00' as t from range(3)")
 
