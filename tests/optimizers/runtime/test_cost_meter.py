@@ -229,23 +229,37 @@ class TestFunctionsOfBatches:
         assert 2 * batch.to_pylist() == pa.Table.from_batches(made).to_pylist()
         assert 1_000 == sum(count for count, _ in told(meter, MEAN).values())
 
-    @pytest.mark.parametrize(
-        ("way", "missing"), [(Way.UNKNOWN, 150), (Way.APART, 150), (Way.APART, 0)]
-    )
-    def test_so_does_one_that_makes_other_types_of_it(self, way, missing):
+    @pytest.mark.parametrize("odd", [0, 150])
+    def test_so_does_one_that_makes_other_types_of_it(self, odd):
+        def work(batch):  # infers types: a fraction makes it a column of floats
+            rows = batch.to_pylist()
+            return pa.RecordBatch.from_pylist(
+                [{"m": 0.5 if row["n"] == odd else row["n"]} for row in rows]
+            )
+
+        meter = CostMeter("w", work, 100, Way.APART)
+
+        made = run(meter, batch_of(np.arange(500)))
+
+        expected = [0.5 if n == odd else n for n in range(500)]
+        assert expected == [row["m"] for part in made for row in part.to_pylist()]
+        assert Way.TOGETHER is tried(meter)
+
+    @pytest.mark.parametrize("missing", [0, 150])
+    def test_nothing_but_nulls_in_few_tuples_are_no_other_type(self, missing):
         def work(batch):  # infers types, of one tuple perhaps none
             rows = batch.to_pylist()
             return pa.RecordBatch.from_pylist(
                 [{"m": None if row["n"] == missing else row["n"]} for row in rows]
             )
 
-        meter = CostMeter("w", work, 100, way)
+        meter = CostMeter("w", work, 100, Way.APART)
 
         made = run(meter, batch_of(np.arange(500)))
 
         expected = [None if n == missing else n for n in range(500)]
         assert expected == [row["m"] for part in made for row in part.to_pylist()]
-        assert Way.TOGETHER is tried(meter)
+        assert Way.TOGETHER is not tried(meter)
 
     def test_an_error_that_is_no_matter_of_how_many_comes_through(self):
         def work(batch):
