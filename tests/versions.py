@@ -26,7 +26,7 @@ PINS = ROOT / "tests" / "constraints.txt"
 PYTHONS = ("3.11", "3.12", "3.13")
 SPARKS = ("4.1", "4.2", "4.3")
 OLDEST = "oldest"
-REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?>=([0-9.]+)(?:,<([0-9.]+))?")
+REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(\[[^]]*\])?>=([0-9.]+)(?:,<([0-9.]+))?")
 # What takes no part in a run of the tests. Each wants versions of its own of what we need.
 TOOLS = {"import-linter", "mypy", "ruff"}
 TESTS = ("-m", "pytest", "-q", "-n", "2", "-m", "not spark", "--ignore=tests/test_benchmarks.py")
@@ -35,9 +35,10 @@ COMPARE = ("compare", "--batches", "4", "--every", "2", "--scale", "0.05")
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which versions of a package are allowed."""
+    """Which versions of a package are allowed, and with which extras it is installed."""
 
     name: str
+    extras: str
     lowest: tuple[int, ...]
     below: tuple[int, ...] | None
 
@@ -61,7 +62,7 @@ def bounds() -> list[Bounds]:
     declared = [*project["dependencies"], *(text for extra in extras.values() for text in extra)]
     matched = [REQUIREMENT.match(text.replace(" ", "")) for text in declared]
     return [
-        Bounds(found[1], numbers(found[2]), numbers(found[3]) if found[3] else None)
+        Bounds(found[1], found[2] or "", numbers(found[3]), numbers(found[4]) if found[4] else None)
         for found in matched
         if found and found[1] not in TOOLS
     ]
@@ -142,7 +143,7 @@ def installed(setting: Setting, python: str, folder: Path) -> Path:
     listed = home / "constraints.txt"
     listed.write_text("\n".join(setting.constraints(here)) + "\n", "utf-8")
     command = [str(here), "-m", "pip", "install", "-q", "-c", str(listed), "-e", str(ROOT)]
-    subprocess.run([*command, *(each.name for each in bounds())], check=True)
+    subprocess.run([*command, *(each.name + each.extras for each in bounds())], check=True)
     return here
 
 
