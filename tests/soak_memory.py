@@ -39,6 +39,7 @@ from optimizers.spark.session import local_session
 INSTANCES = 2
 ROWS = 200
 SAMPLES = 40
+PATIENCE = 50  # times that Java is told to clean up, as long as files go
 SLACK = 0.05
 """By how much of itself a figure may be larger late than early, for no reason."""
 
@@ -103,18 +104,27 @@ class Gauge:
 
     def sample(self, batch: int) -> Sample:
         """Measure, having told Java to clean up and waited until Spark has, too."""
-        for _ in range(3):
+        sizes = self._sizes()
+        for attempt in range(PATIENCE):
             self._jvm.System.gc()
             time.sleep(0.2)
+            before, sizes = sizes, self._sizes()
+            if attempt >= 2 and len(sizes) >= len(before):  # Spark removes no more files
+                break
         runtime = self._jvm.java.lang.Runtime.getRuntime()
         heap = (runtime.totalMemory() - runtime.freeMemory()) / 1e6
-        (root, *others), sizes = _tree(), []
+        root, *others = _tree()
+        return Sample(batch, root, sum(others), heap, sum(sizes) / 1e6, len(sizes))
+
+    def _sizes(self) -> list[int]:
+        """Return the size of each file in the folders."""
+        sizes = []
         for file in {file for folder in self._folders for file in folder.rglob("*")}:
             try:
                 sizes += [file.stat().st_size] if file.is_file() else []
             except FileNotFoundError:
                 continue  # Spark tidies up meanwhile
-        return Sample(batch, root, sum(others), heap, sum(sizes) / 1e6, len(sizes))
+        return sizes
 
 
 def _tree() -> list[float]:

@@ -95,8 +95,10 @@ def _batches(name: str, known: dict[str, pa.Array], come: dict[str, pa.Array]) -
             goal=COSTS_AT_MOST,
             better="lower",
         ),
-        Result(name="  against codes alone", measured=batch / (batch + trusting), unit="x"),
-        Result(name="  a batch of it", measured=batch * 1e3, unit="ms"),
+        Result(
+            name=f"  {name}, against codes alone", measured=batch / (batch + trusting), unit="x"
+        ),
+        Result(name=f"  {name}, a batch", measured=batch * 1e3, unit="ms"),
     ]
 
 

@@ -33,7 +33,8 @@ SAID = {
 # A worker that is killed amid a job that is given up may say so, whenever it comes to that: Spark's
 # own daemon prints it.
 _WORKER = re.compile(
-    r'Traceback \(most recent call last\):\n(  File "\S+daemon\.py", .*\n)+BrokenPipeError: .*\n'
+    r'Traceback \(most recent call last\):\n  File "\S+pyspark/daemon\.py", .*\n(  .*\n)+'
+    r"(BrokenPipeError|ConnectionResetError|EOFError)\b.*\n"
 )
 
 

@@ -107,7 +107,7 @@ COMMIT = Commit(5, 3, {"count": (FILES, FILES[:1], ())}, (OUTPUT,), 10, {"second
 DOCUMENTS = {
     "commit": (COMMIT.to_json(), Commit.from_sealed),
     "mark": (
-        Mark(Identity.of(with_count()), 1 << 63, "a0").to_json(),
+        Mark(Identity.of(with_count()), (1 << 63) - 1, "a0").to_json(),
         lambda content: Mark.from_json(unsealed(content)),
     ),
     "plan": (
