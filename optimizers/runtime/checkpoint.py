@@ -196,6 +196,13 @@ class Checkpoint:
                 "it is for, and see that one driver only works on this checkpoint"
             )
         self._log.write_commit(record)
+        # While this driver slept, another may have gone on, and cleaning may have freed the name.
+        newest, _ = max(self._log.commits())
+        if newest > record.batch:
+            raise CheckpointError(
+                f"batch {record.batch} is done already in {self.location}, where batch {newest} "
+                "was the last; another driver works on this checkpoint: stop one of the two"
+            )
 
     def plan_of(self, batch: int) -> SavedPlan | None:
         """Return the plan that is in force in a batch; None if none was saved so far.

@@ -240,6 +240,24 @@ class TestADriverThatBeganFromAnotherCommit:
         self.refused(filled, after, "is not the last: batch 2 is done already, by another driver")
         self.refused(filled, after, "batch 2 is done already, by another driver", batch=3)
 
+    def test_because_another_went_on_while_it_slept_just_before_it_wrote(
+        self, filled, after, monkeypatch
+    ):
+        write_commit = Log.write_commit
+
+        def slept(log, record):
+            monkeypatch.setattr(Log, "write_commit", write_commit)
+            for batch in range(2, 9):
+                filled.commit(Commit(batch, plan=0))
+            filled.clean(keep=2)  # so that the name of batch 2 is free again
+            write_commit(log, record)
+
+        monkeypatch.setattr(Log, "write_commit", slept)
+
+        with pytest.raises(CheckpointError, match=r"batch 2 is done already in .* batch 8 was the"):
+            filled.commit(Commit(2, plan=0), after=after)
+        assert 8 == filled.last_commit().batch
+
     def test_because_the_checkpoint_was_replaced(self, filled, after, here):
         here.delete("commits/0000000001.json")
 
