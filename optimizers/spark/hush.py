@@ -10,11 +10,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -35,7 +36,8 @@ _WRITING = (
 )
 _QUERIES = ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",)
 
-_LOOK = 0.02  # seconds between two looks at whether a query has ended
+_LOOK = 0.02  # seconds between two looks at whether a query, or tasks, have ended
+_PATIENCE = 2.0  # seconds that tasks which are being cancelled may take
 
 
 class _Loggers:
@@ -117,8 +119,23 @@ def hushed(session: SparkSession, *, writing: bool = False) -> Iterator[None]:
     loggers.silence(names)
     try:
         yield
+    except Exception:
+        _await_tasks(session)  # of what failed some are still being cancelled, and would say so
+        raise
     finally:
         loggers.release(names)
+
+
+def _await_tasks(session: SparkSession) -> None:
+    """Wait until no task runs, or for a short time."""
+    java: Any = session.sparkContext._jsc  # noqa: SLF001  # PySpark has no other way
+    deadline = time.monotonic() + _PATIENCE
+    with suppress(Py4JError):  # a session that has been stopped has no tasks
+        while time.monotonic() < deadline:
+            executors = java.sc().statusStore().executorList(True)  # noqa: FBT003
+            if not any(executors.apply(n).activeTasks() for n in range(executors.size())):
+                return
+            time.sleep(_LOOK)
 
 
 def hush(session: SparkSession) -> None:

@@ -131,7 +131,9 @@ class Process:
         }
         task.write_text(json.dumps(fields), "utf-8")
         path = name.partition("::")[0]
-        command = [sys.executable, "-X", "faulthandler", *COMMAND, *(["-s"] if verbose else [])]
+        # Unbuffered, for a process that dies takes along what it has not written yet.
+        command = [sys.executable, "-u", "-X", "faulthandler", *COMMAND]
+        command += ["-s"] if verbose else []
         command += ["--hypothesis-profile=search", f"--search-task={task}"]
         command += [f"--basetemp={place / 'tmp'}", path]
         with output.open("wb") as said:
