@@ -116,6 +116,7 @@ class Life:
                 (sys.executable, victim.__file__, str(victim.written(self.task))),
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # also for executors
             )
 
     @property
