@@ -38,8 +38,12 @@ from optimizers.spark.session import local_session
 
 INSTANCES = 2
 ROWS = 200
-SAMPLES = 40
-PATIENCE = 50  # times that Java is told to clean up, as long as files go
+LOOKS, PAUSE = 5, 0.25
+"""How often files are looked at, and how many seconds apart, before they are held to stay."""
+
+PATIENCE = 300.0
+"""Seconds that Spark has for tidying up after a batch."""
+
 SLACK = 0.05
 """By how much of itself a figure may be larger late than early, for no reason."""
 
@@ -50,7 +54,7 @@ single plan of 100,000 keys would take (18 MB in Python, 5 MB in files) is beyon
 FEW: dict[str, str] = {
     f"spark.{kind}.retained{what}": "20"
     for kind, what in (("ui", "Jobs"), ("ui", "Stages"), ("ui", "Tasks"), ("sql.ui", "Executions"))
-}
+} | {"spark.cleaner.referenceTracking.blocking.shuffle": "true"}  # it tidies up in one thread
 
 
 @dataclass(frozen=True)
@@ -104,24 +108,33 @@ class Gauge:
 
     def sample(self, batch: int) -> Sample:
         """Measure, having told Java to clean up and waited until Spark has, too."""
-        sizes = self._sizes()
-        for attempt in range(PATIENCE):
-            self._jvm.System.gc()
-            time.sleep(0.2)
-            before, sizes = sizes, self._sizes()
-            if attempt >= 2 and len(sizes) >= len(before):  # Spark removes no more files
-                break
+        sizes = self._settled()
         runtime = self._jvm.java.lang.Runtime.getRuntime()
         heap = (runtime.totalMemory() - runtime.freeMemory()) / 1e6
         root, *others = _tree()
-        return Sample(batch, root, sum(others), heap, sum(sizes) / 1e6, len(sizes))
+        return Sample(batch, root, sum(others), heap, sum(sizes.values()) / 1e6, len(sizes))
 
-    def _sizes(self) -> list[int]:
+    def _settled(self) -> dict[Path, int]:
+        """Return the files, once they were the same at several looks one after the other.
+
+        Spark removes files of what Java has found unused, in a thread of its own, when it gets to.
+        """
+        until, same, sizes = time.monotonic() + PATIENCE, 0, self._sizes()
+        while same < LOOKS:
+            if time.monotonic() > until:
+                raise AssertionError(f"files come and go for {PATIENCE:.0f} s after a batch")
+            self._jvm.System.gc()
+            time.sleep(PAUSE)
+            before, sizes = sizes, self._sizes()
+            same = same + 1 if sizes == before else 0
+        return sizes
+
+    def _sizes(self) -> dict[Path, int]:
         """Return the size of each file in the folders."""
-        sizes = []
+        sizes = {}
         for file in {file for folder in self._folders for file in folder.rglob("*")}:
             try:
-                sizes += [file.stat().st_size] if file.is_file() else []
+                sizes |= {file: file.stat().st_size} if file.is_file() else {}
             except FileNotFoundError:
                 continue  # Spark tidies up meanwhile
         return sizes
@@ -198,13 +211,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batches", type=int, default=2000)
     parser.add_argument("--plans", type=int, default=200)
     parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--samples", type=int, default=40)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place:
         settings = {**FEW, "spark.local.dir": f"{place}/spark"}
         session = local_session(2, settings=settings)
         started, samples = time.monotonic(), []
         _tell("   batch driver workers   heap  files MB  files  seconds")
-        for sample in soak(session, Path(place), **vars(options), samples=SAMPLES):
+        for sample in soak(session, Path(place), **vars(options)):
             samples.append(sample)
             _tell(
                 f"{sample.batch:8} {sample.driver_mb:6.0f} {sample.workers_mb:7.0f} "
