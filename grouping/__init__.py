@@ -3,13 +3,13 @@
 Strategies are made of what is here; none of it knows an optimizer or an engine.
 """
 
-from grouping.first_touch import first_touch
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
-from grouping.key_counts import KeyCounts
-from grouping.key_graph import KeyGraph
-from grouping.key_pairs import KeyPairs
-from grouping.partition import Partition, partition_as_published, partition_keys
-from grouping.reconfiguration import Reconfiguration, reconfigure
+from grouping.keygraph.first_touch import first_touch
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_graph import KeyGraph
+from grouping.keygraph.key_pairs import KeyPairs
+from grouping.keygraph.partition import Partition, partition_as_published, partition_keys
+from grouping.migration.reconfiguration import Reconfiguration, reconfigure
 from grouping.routing_table import RoutingTable
 
 __all__ = [

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from grouping.dispatcher import Dispatcher, Reporter, Truth
+from grouping.feedback import Dispatcher, Reporter, Truth
 from grouping.hashing import LARGEST_PARTS
 from grouping.routers import Router
 from sketches.checks import whole

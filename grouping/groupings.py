@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from grouping.baselines import FullKnowledge, ShortestQueue, TwoChoices
-from grouping.distribution_aware import DistributionAware
 from grouping.grouping import Grouping
 from grouping.hashing import Parts, hash_parts
-from grouping.heavy_routers import DChoicesRouter, WChoicesRouter
-from grouping.least_work import LeastWork
-from grouping.online_shuffle import OnlineShuffle
 from grouping.routers import OwnerRouter, PartialKeyRouter, RoundRobinRouter, Router
 from grouping.routing_table import RoutingTable
+from grouping.scheduling.baselines import FullKnowledge, ShortestQueue, TwoChoices
+from grouping.scheduling.least_work.grouping import LeastWork
+from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
+from grouping.skew.distribution_aware import DistributionAware
+from grouping.skew.heavy_keys import DChoicesRouter, WChoicesRouter
 from sketches.checks import number, whole
 from sketches.errors import CorruptDataError, InvalidValueError, PenstockError
 

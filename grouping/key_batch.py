@@ -5,7 +5,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.identity import distinct, first_rows
+from sketches.key_identity import distinct, first_rows
 from sketches.keys import Codes, Indices, KeyColumn, as_keys
 
 Scalar = TypeVar("Scalar", bound=np.generic)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from grouping.grouping import Grouping
 from grouping.hashing import LARGEST_PARTS, Parts, code_parts
 from grouping.key_batch import KeyBatch
+from grouping.key_slots import ABSENT, KeySlots
 from grouping.routers import OwnerRouter, Router
-from grouping.slots import ABSENT, KeySlots
 from sketches.checks import whole
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
-from sketches.identity import distinct
 from sketches.key_columns import KeyColumn, PackedPairs
+from sketches.key_identity import distinct
 from sketches.keys import Codes, as_keys
 from sketches.values import numeric, protected
 
@@ -44,8 +44,8 @@ class RoutingTable(Grouping):
         parts: for each key, the instance that owns it.
         instances: how many instances there are.
         adopts: whether unknown keys are to be given an owner beside their partners, by
-            `grouping.first_touch`: before the batch they first come in is routed, or when it is
-            over. The table itself knows no partners; this tells whoever executes the job.
+            `grouping.keygraph.first_touch`: before the batch they first come in is routed, or when
+            it is over. The table itself knows no partners; this tells whoever executes the job.
 
     Attributes:
         parts: the owners, in the order of `keys`.

@@ -3,14 +3,15 @@
 This package is the front door: everything a job needs is imported from here.
 """
 
-import optimizers.shadowing  # noqa: F401  # first: it explains what would else be an odd failure
+import optimizers.package_guard  # noqa: F401  # first: it explains what would else be an odd failure
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
-from grouping.key_counts import KeyCounts
-from grouping.key_pairs import KeyPairs
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.comparing import Comparison, compare
+from optimizers.deployment import Deployment
 from optimizers.errors import (
     CheckpointError,
     CorruptDataError,
@@ -33,13 +34,9 @@ from optimizers.errors import (
     TopologyError,
     UnknownNameError,
 )
-from optimizers.fixed import Fixed, Hash
-from optimizers.locality import Locality
 from optimizers.migration import GroupMove, Migration
 from optimizers.operators import Edge, OnError, Operator
 from optimizers.optimizer import Optimizer
-from optimizers.osg import Osg
-from optimizers.placement import Deployment
 from optimizers.plan import Note, Plan
 from optimizers.statistics import (
     EdgeStatistics,
@@ -49,6 +46,9 @@ from optimizers.statistics import (
     Probe,
     Statistics,
 )
+from optimizers.strategies.fixed import Fixed, Hash
+from optimizers.strategies.locality import Locality
+from optimizers.strategies.osg import Osg
 from optimizers.topology import Topology
 
 __version__ = "0.1.0"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import reduce
 
-from optimizers.asking import decision_of, name_of
 from optimizers.cluster import Cluster
+from optimizers.control.asking import decision_of, name_of
 from optimizers.errors import (
     InvalidValueError,
     PlanConflictError,

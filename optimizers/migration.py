@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from optimizers.cluster import Cluster
-from optimizers.placement import Deployment, default_groups
+from optimizers.deployment import Deployment, default_groups
 from optimizers.statistics import GroupStatistics
 from optimizers.topology import Topology
 

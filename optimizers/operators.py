@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
 from optimizers.documents import Record
 from optimizers.errors import InvalidValueError, TopologyError
+from optimizers.import_paths import function_at, reference_to
 from optimizers.names import check_name
-from optimizers.references import function_at, reference_to
 from sketches.checks import whole
 
 EdgeName: TypeAlias = tuple[str, str]

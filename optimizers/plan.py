@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
 from optimizers.cluster import Cluster, Node
+from optimizers.deployment import Deployment
 from optimizers.documents import Record, read, write
 from optimizers.errors import (
     InvalidValueError,
@@ -17,7 +18,6 @@ from optimizers.errors import (
 from optimizers.migration import Migration, migration_between
 from optimizers.names import check_name
 from optimizers.operators import EdgeName, Operator
-from optimizers.placement import Deployment
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.checks import number, whole

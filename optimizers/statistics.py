@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from grouping.key_counts import KeyCounts
-from grouping.key_pairs import KeyPairs
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.operators import EdgeName
 from optimizers.topology import Topology

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches import checks
+from sketches.cost_sketch_table import Tallies
 from sketches.errors import EmptySketchError, InvalidValueError
 from sketches.hashed_sketch import (
     HashedSketch,
@@ -19,9 +20,8 @@ from sketches.hashed_sketch import (
     stored_total,
     sum_of,
 )
-from sketches.hashing import Cells, RowHashes
-from sketches.heavy_table import Tallies
 from sketches.keys import Codes
+from sketches.row_hashes import Cells, RowHashes
 
 _LARGEST_TABLE = 1 << 24
 

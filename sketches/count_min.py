@@ -203,7 +203,7 @@ class CountMin(HashedSketch):
         Raises:
             CorruptDataError: the bytes are truncated, damaged, or not those of such a sketch.
         """
-        from sketches.datasketches_backend import read  # noqa: PLC0415  # only if asked for
+        from sketches.count_min_datasketches import read  # noqa: PLC0415  # only if asked for
 
         width, depth, total = read(data)
         sketch: Self = cls(width, depth, backend="datasketches")
@@ -257,6 +257,6 @@ def _table_type(backend: object, *, conservative: object) -> type[Table]:
         raise InvalidValueError(
             "conservative=True is not to be had with backend='datasketches'; use backend='numpy'"
         )
-    from sketches.datasketches_backend import DatasketchesTable  # noqa: PLC0415  # as above
+    from sketches.count_min_datasketches import DatasketchesTable  # noqa: PLC0415  # as above
 
     return DatasketchesTable

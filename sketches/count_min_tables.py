@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from sketches import checks
 from sketches.errors import InvalidValueError
-from sketches.hashing import RowHashes
 from sketches.keys import Codes, KeyColumn, as_keys
+from sketches.row_hashes import RowHashes
 
 
 class Table(Protocol):

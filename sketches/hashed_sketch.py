@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sketches import checks, wire
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, MergeError
-from sketches.hashing import checked_shape
 from sketches.key_columns import PLAIN_KINDS
 from sketches.keys import KeyColumn, as_keys
+from sketches.row_hashes import checked_shape
 
 _VERSION = 2
 _KINDS = (*PLAIN_KINDS, *(f"({left}, {right})" for left in PLAIN_KINDS for right in PLAIN_KINDS))

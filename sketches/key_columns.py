@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches.fingerprints import Codes, pair_codes
-from sketches.time_keys import BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, in_python
+from sketches.key_times import BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, in_python
 
 Indices: TypeAlias = NDArray[np.intp]
 

@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.decimal_keys import WIDTH, written, written_words
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.fingerprints import Codes, fingerprints, mix, pair_codes
 from sketches.key_columns import (
@@ -41,16 +40,17 @@ from sketches.key_columns import (
     PairKeys,
     Pairs,
 )
-from sketches.mixing import checked_seed
-from sketches.object_keys import FLOATS, KINDS, from_objects, in_one_buffer, require, too_wide
-from sketches.string_keys import StringKeys
-from sketches.time_keys import (
+from sketches.key_decimals import WIDTH, written, written_words
+from sketches.key_objects import FLOATS, KINDS, from_objects, in_one_buffer, require, too_wide
+from sketches.key_strings import StringKeys
+from sketches.key_times import (
     BOOLEAN,
     DATE,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     from_times,
 )
+from sketches.mixing import checked_seed
 
 __all__ = [
     "Codes",

@@ -11,11 +11,11 @@ from sketches.errors import (
     InvalidValueError,
     MergeError,
 )
-from sketches.heavy_rows import LARGEST_TOTAL, Floats, Rows, combine, nothing
 from sketches.key_columns import KeyColumn, alike, packed
 from sketches.keys import as_keys
-from sketches.partial_block import PartialBlock, weight_of
-from sketches.stored_rows import restored, stored
+from sketches.space_saving_block import PartialBlock, weight_of
+from sketches.space_saving_rows import LARGEST_TOTAL, Floats, Rows, combine, nothing
+from sketches.space_saving_stored import restored, stored
 
 _TYPE = "SpaceSaving"
 _VERSION = 2
@@ -65,7 +65,7 @@ class SpaceSaving:
     References:
         Metwally, Agrawal, El Abbadi: Efficient computation of frequent and top-k elements in data
         streams. ICDT 2005. Agarwal, Cormode, Huang, Phillips, Wei, Yi: Mergeable summaries. PODS
-        2012. What is proven for this variant is in `sketches.heavy_rows`.
+        2012. What is proven for this variant is in `sketches.space_saving_rows`.
 
     >>> sketch = SpaceSaving(2)
     >>> sketch.update([("Asia", "#java"), ("Asia", "#java"), ("Oceania", "#ruby")])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from optimizers.runtime import mark
+from optimizers.runtime.log import mark
 
 SEED = 7
 

@@ -33,9 +33,9 @@ from pathlib import Path
 import victim
 from victim import DONE, Reference, Task
 
-from optimizers.runtime.checkpoint import MARK, Checkpoint
-from optimizers.runtime.files import Location
+from optimizers.runtime.log.checkpoint import MARK, Checkpoint
 from optimizers.runtime.results import results_of
+from optimizers.runtime.storage.location import Location
 
 PATIENCE = 300.0  # seconds; this machine may be busy with other things
 KILLS_PER_JOB = 12

@@ -31,8 +31,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Deployment, Optimizer, Plan, Topology
+from optimizers.deployment import default_groups
 from optimizers.folds import Count, Emit
-from optimizers.placement import default_groups
 from optimizers.spark import SparkEngine
 from optimizers.spark.session import local_session
 

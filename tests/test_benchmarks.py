@@ -15,12 +15,13 @@ import pytest
 
 from grouping.routing_table import RoutingTable
 from optimizers import Locality, Plan
-from optimizers.fixed import Fixed
+from optimizers.strategies.fixed import Fixed
 
 TESTS = Path(__file__).parent
 BENCHMARKS = TESTS / "benchmarks"
 RESULTS = TESTS.parent / "docs" / "results"
-# All but the one of Spark, which takes minutes to start queries; tests/spark runs what it times.
+# All but the one of Spark, which takes minutes to start queries; tests/optimizers/spark runs what
+# it times.
 NAMES = sorted({path.stem for path in BENCHMARKS.glob("bench_*.py")} - {"bench_spark"})
 TINY = {"bench_locality": 0.0005}
 SMALL = 0.02  # of other benchmarks: what they compare has to be there

@@ -52,8 +52,8 @@ def test_the_wheel_works_on_its_own(wheel, tmp_path):
     numpy_home = Path(np.__file__).parent.parent
     code = (
         f"import sys; sys.path[:0] = [{str(wheel)!r}, {str(numpy_home)!r}]\n"
-        "import optimizers, optimizers.shadowing\n"
-        "print(optimizers.shadowing.check_packages())"
+        "import optimizers, optimizers.package_guard\n"
+        "print(optimizers.package_guard.check_packages())"
     )
     tried = run(sys.executable, "-P", "-S", "-c", code, cwd=tmp_path)
 

@@ -36,8 +36,8 @@ from optimizers import (
     Topology,
 )
 from optimizers.folds import DELETE, Count, EachKey, Emit
-from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.files import Location
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.storage.location import Location
 from optimizers.spark.engine import SparkEngine
 from optimizers.spark.session import LOCAL_SETTINGS, QUICK_START, local_session
 

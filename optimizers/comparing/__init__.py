@@ -1,8 +1,8 @@
 """Comparing optimizers: the same job, on the same input, with results that are checked."""
 
+from optimizers.comparing.compare import Rows, Step, compare
 from optimizers.comparing.comparison import Comparison
-from optimizers.comparing.door import Rows, Step, compare
-from optimizers.comparing.facts import BatchFacts, DecisionFacts, Difference, Outcome
+from optimizers.comparing.outcome import BatchFacts, DecisionFacts, Difference, Outcome
 
 __all__ = [
     "BatchFacts",

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from optimizers.comparing.facts import Outcome
-from optimizers.comparing.figures import overall, section
-from optimizers.comparing.grid import Section, as_text
-from optimizers.comparing.words import summary
+from optimizers.comparing.metrics import overall, section
+from optimizers.comparing.narrative import summary
+from optimizers.comparing.outcome import Outcome
+from optimizers.comparing.table import Section, as_text
 from optimizers.documents import Record, read, write
 from optimizers.errors import CorruptDataError, InvalidValueError, UnknownNameError
 from sketches.values import FrozenMap

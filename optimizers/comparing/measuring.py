@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 
-from optimizers.comparing.facts import BatchFacts
-from optimizers.runtime.layout import Layout
-from optimizers.runtime.summary import BatchSummary
+from optimizers.comparing.outcome import BatchFacts
+from optimizers.layout import Layout
+from optimizers.runtime.driver.summary import BatchSummary
 from optimizers.topology import Topology
 from sketches.values import FrozenMap
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from optimizers.folds.fold import Fold
-from optimizers.folds.keys import key_numbers, take_rows
-from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.state_table import VALUE
+from optimizers.folds.key_codes import key_numbers, take_rows
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.state.table import VALUE
 from optimizers.runtime.work import fold_of
 from optimizers.topology import Topology
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from optimizers.chain import Chain
 from optimizers.errors import InvalidValueError, UnknownNameError
-from optimizers.fixed import Hash
-from optimizers.locality import Locality
 from optimizers.optimizer import Optimizer
-from optimizers.osg import Osg
 from optimizers.plugins import create, registered
+from optimizers.strategies.fixed import Hash
+from optimizers.strategies.locality import Locality
+from optimizers.strategies.osg import Osg
 
 STRATEGIES: Mapping[str, Callable[[], Optimizer]] = {
     "hash": Hash,

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.folds.casting import cast, one_array
-from optimizers.folds.keys import column_index
+from optimizers.folds.key_codes import column_index
 from optimizers.folds.types import normal, plain
 
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
+from optimizers.folds.arrow_values import batch_of, check_columns, column_of
 from optimizers.folds.casting import cast, take_rows
+from optimizers.folds.describe import name_of, shown
 from optimizers.folds.fold import Emit, Fold, Step
-from optimizers.folds.messages import name_of, shown
 from optimizers.folds.types import normal
-from optimizers.folds.values import batch_of, check_columns, column_of
 
 
 class _Deletion(Enum):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
 from optimizers.folds.casting import cast_back, take_rows
-from optimizers.folds.keys import column_index, key_names, key_numbers
-from optimizers.folds.messages import listed
+from optimizers.folds.describe import listed
+from optimizers.folds.key_codes import column_index, key_names, key_numbers
 
 
 class Emit(StrEnum):

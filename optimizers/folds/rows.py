@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from optimizers.errors import FoldError
-from optimizers.folds.messages import name_of
-from optimizers.folds.values import batch_of, check_columns
+from optimizers.folds.arrow_values import batch_of, check_columns
+from optimizers.folds.describe import name_of
 
 Refuse: TypeAlias = Callable[[pa.RecordBatch, Exception], None]
 """Gets rows that work cannot be done on, and what was raised for them."""

@@ -5,7 +5,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.folds.fold import Fold
-from optimizers.folds.keys import key_numbers, take_rows
+from optimizers.folds.key_codes import key_numbers, take_rows
 from optimizers.runtime.work import fold_of
 from optimizers.topology import Topology
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from grouping.owners import Handover
 from optimizers.errors import PlanError, TopologyError
 from optimizers.folds.aggregates import Count
 from optimizers.folds.fold import Emit, Fold
 from optimizers.folds.together import Together
+from optimizers.layout import Layout
 from optimizers.operators import EdgeName, Operator
-from optimizers.runtime.files import Location
-from optimizers.runtime.layout import Layout
-from optimizers.runtime.owners import Handover
+from optimizers.runtime.observe.call_mode import Way
 from optimizers.runtime.running_totals import check_totals
-from optimizers.runtime.state_file import StateFile
-from optimizers.runtime.ways import Way
+from optimizers.runtime.state.file import StateFile
+from optimizers.runtime.storage.location import Location
 from optimizers.statistics import Probe
 from optimizers.topology import Topology
 from sketches.checks import whole

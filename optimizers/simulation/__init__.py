@@ -2,8 +2,8 @@
 
 from optimizers.simulation.engine import SimulationEngine
 from optimizers.simulation.network import Network
-from optimizers.simulation.simulated import Simulated
+from optimizers.simulation.result import Simulated
+from optimizers.simulation.service import Work
 from optimizers.simulation.stream import Stream
-from optimizers.simulation.work import Work
 
 __all__ = ["Network", "Simulated", "SimulationEngine", "Stream", "Work"]

@@ -7,28 +7,28 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from grouping.key_pairs import KeyPairs
-from optimizers.asking import Idleness, ask, reason
+from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
+from optimizers.control.asking import Idleness, ask, reason
 from optimizers.errors import InvalidValueError, PlanError, TopologyError, UnknownNameError
-from optimizers.fixed import Fixed
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.simulation.network import Network
-from optimizers.simulation.observing import Epoch, Observer
-from optimizers.simulation.running import Running
-from optimizers.simulation.simulated import (
+from optimizers.simulation.observation import Epoch, Observer
+from optimizers.simulation.result import (
     EdgeResult,
     EpochResult,
     OperatorResult,
     Simulated,
 )
+from optimizers.simulation.rows import Served
+from optimizers.simulation.run import Running
+from optimizers.simulation.service import Work
 from optimizers.simulation.stream import Stream
-from optimizers.simulation.table import Served
 from optimizers.simulation.tuples import Tuples
-from optimizers.simulation.work import Work
 from optimizers.statistics import Statistics
+from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
 from sketches.checks import number, seed, whole
 

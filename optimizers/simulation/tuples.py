@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from grouping.key_batch import KeyBatch
 from optimizers.errors import InvalidKeyError, InvalidValueError, TopologyError, UnknownNameError
 from optimizers.operators import Edge
+from optimizers.simulation.service import Work
 from optimizers.simulation.stream import Floats, Stream
-from optimizers.simulation.work import Work
 from optimizers.topology import Topology
 from sketches.keys import Codes, IntegerKeys, KeyColumn, Pairs, as_keys, pair_codes
 

@@ -1,10 +1,10 @@
 """The engine on Apache Spark: the only place that talks to it."""
 
-from optimizers.runtime.files import Location
+from optimizers.runtime.storage.location import Location
 from optimizers.spark.balance import balance
 from optimizers.spark.costs import learn_costs
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
-from optimizers.spark.frames import learn_tables, repartition
+from optimizers.spark.repartition import learn_tables, repartition
 from optimizers.spark.session import local_session
 from optimizers.spark.sinks import ToConsole, ToParquet
 from optimizers.spark.sized import Sized

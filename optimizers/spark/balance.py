@@ -12,15 +12,15 @@ from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import IntegerType, NumericType, StructType
 
 from grouping.hashing import Parts
-from grouping.longest_first import longest_first
+from grouping.scheduling.longest_first import longest_first
+from optimizers.error_boundary import front_door
 from optimizers.errors import InvalidValueError, PenstockError, UnknownNameError
-from optimizers.front_door import front_door
-from optimizers.runtime.key_columns import key_batch
+from optimizers.runtime.task.key_reader import key_batch
 from optimizers.spark import checks
-from optimizers.spark.failures import told_as_ours
-from optimizers.spark.hush import hushed
+from optimizers.spark.hash_slots import slots
+from optimizers.spark.muted_logs import hushed
 from optimizers.spark.shipping import ship
-from optimizers.spark.slots import slots
+from optimizers.spark.task_errors import told_as_ours
 from sketches.checks import whole
 from sketches.cost_sketch import CostSketch
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sized
 
 from optimizers.errors import CheckpointError, InvalidValueError
-from optimizers.runtime.origins import Progress
+from optimizers.runtime.log.origins import Progress
 from optimizers.spark.sources import Sources
 from sketches.values import listed
 

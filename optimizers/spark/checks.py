@@ -16,8 +16,8 @@ from grouping.key_batch import KeyBatch
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidKeyError, InvalidValueError, UnknownNameError
 from optimizers.optimizer import Optimizer
-from optimizers.runtime.files import Location
-from optimizers.runtime.key_columns import check_kind
+from optimizers.runtime.storage.location import Location
+from optimizers.runtime.task.key_reader import check_kind
 from optimizers.runtime.work import Settings
 from optimizers.spark.sized import Sized
 from optimizers.topology import Topology

@@ -11,19 +11,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import BinaryType, DataType, IntegralType, LongType, StringType, StructType
 
+from optimizers.error_boundary import front_door
 from optimizers.errors import FunctionError, InvalidValueError, PenstockError
 from optimizers.folds.rows import RowFunction, as_batches
-from optimizers.front_door import front_door
-from optimizers.runtime.busy_clock import BusyClock
-from optimizers.runtime.call_costs import KEY, CallCosts
-from optimizers.runtime.cost_meter import CostMeter
-from optimizers.runtime.cost_tally import COUNT, SECONDS, count_costs
-from optimizers.runtime.raised import raised_by
-from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.observe.busy_clock import BusyClock
+from optimizers.runtime.observe.call_costs import KEY, CallCosts
+from optimizers.runtime.observe.cost_meter import CostMeter
+from optimizers.runtime.observe.cost_tally import COUNT, SECONDS, count_costs
+from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.user_errors import raised_by
 from optimizers.spark import checks
-from optimizers.spark.failures import told_as_ours
-from optimizers.spark.hush import hushed
+from optimizers.spark.muted_logs import hushed
 from optimizers.spark.shipping import ship
+from optimizers.spark.task_errors import told_as_ours
 from sketches.checks import number, seed, whole
 from sketches.cost_sketch import CostSketch
 

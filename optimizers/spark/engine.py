@@ -9,22 +9,22 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster
-from optimizers.fixed import Fixed
-from optimizers.front_door import front_door
+from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.runtime.files import Location
-from optimizers.runtime.history import REMEMBERED
+from optimizers.runtime.driver.history import REMEMBERED
+from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
 from optimizers.spark import checks
 from optimizers.spark.hadoop import location_in
-from optimizers.spark.leaving import Leaving, Sinks
+from optimizers.spark.outputs import Leaving, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
 from optimizers.spark.sized import Sized
 from optimizers.spark.sources import Sources, by_source, united
 from optimizers.spark.streaming import StreamingRun
+from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
 
 __all__ = ["Run", "SparkEngine", "StreamingRun"]

@@ -12,8 +12,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from optimizers.runtime.files import Location
 from optimizers.runtime.storage.disk import Content, NameTakenError, NoFenceError, beside
+from optimizers.runtime.storage.location import Location
 from optimizers.runtime.storage.places import Kind
 
 ATOMIC = frozenset({"hdfs"})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster, Node
-from optimizers.runtime.layout import Layout
+from optimizers.layout import Layout
 from optimizers.spark.pinning import Pins, executor_hosts
 from optimizers.topology import Topology
 

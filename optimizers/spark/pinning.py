@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from optimizers.spark.slots import slots
+from optimizers.spark.hash_slots import slots
 from optimizers.spark.tasks import ANCHOR
 
 

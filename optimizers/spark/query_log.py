@@ -7,9 +7,9 @@ that. The query keeps its id as long as these files are there.
 import json
 
 from optimizers.errors import CheckpointError
-from optimizers.runtime.files import Location
-from optimizers.runtime.mark import SPARK
-from optimizers.runtime.origins import OfStream
+from optimizers.runtime.log.mark import SPARK
+from optimizers.runtime.log.origins import OfStream
+from optimizers.runtime.storage.location import Location
 
 _BEFORE_OFFSETS = 2  # lines: of the format, and of the batch as a whole
 

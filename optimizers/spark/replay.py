@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from optimizers.errors import InvalidValueError
-from optimizers.runtime.files import Location
+from optimizers.runtime.storage.location import Location
 from sketches.checks import whole
 
 NAME = "penstock-replay"

@@ -11,33 +11,33 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.errors import DeliveryError
+from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.coordinator import Assignment, Coordinator
-from optimizers.runtime.drivers import Driver
-from optimizers.runtime.history import Totals
-from optimizers.runtime.layout import Layout
-from optimizers.runtime.mark import SPARK
-from optimizers.runtime.origins import Bounded, Origin, Progress
-from optimizers.runtime.parcels import REPORT, from_batches
-from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.driver.coordinator import Assignment, Coordinator
+from optimizers.runtime.driver.history import Totals
+from optimizers.runtime.driver.summary import BatchSummary, Decision
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.log.live_drivers import Driver
+from optimizers.runtime.log.mark import SPARK
+from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.results import results_of
-from optimizers.runtime.summary import BatchSummary, Decision
+from optimizers.runtime.task.parcels import REPORT, from_batches
+from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
 from optimizers.spark.bounded import to_be_run
+from optimizers.spark.broadcasts import Sharing
 from optimizers.spark.checks import check_batch, warn_of_many_instances
 from optimizers.spark.cores import tasks_at_once
-from optimizers.spark.failures import told_as_ours
 from optimizers.spark.hadoop import location_in
-from optimizers.spark.hush import hushed
-from optimizers.spark.leaving import Leaving, left_in
 from optimizers.spark.machines import Machines
+from optimizers.spark.muted_logs import hushed
+from optimizers.spark.outputs import Leaving, left_in
 from optimizers.spark.query_log import arrived, begun_at, is_noted, query_at
 from optimizers.spark.replay import admit
-from optimizers.spark.sharing import Sharing
 from optimizers.spark.shipping import ship
 from optimizers.spark.sources import Sources, by_source
+from optimizers.spark.task_errors import told_as_ours
 from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask
 from optimizers.topology import Topology
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from optimizers.front_door import is_debugging
-from optimizers.spark.hush import hush
+from optimizers.error_boundary import is_debugging
+from optimizers.spark.muted_logs import hush
 
 LOCAL_SETTINGS: Mapping[str, str] = {
     # Tasks of Python start several times faster than over TCP.

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, finalize
 from pyspark import SparkContext
 
 from optimizers.errors import MissingPackageError
-from optimizers.shadowing import PACKAGES, check_packages
+from optimizers.package_guard import PACKAGES, check_packages
 
 _SUFFIXES = {".py", ".typed"}
 
@@ -81,7 +81,7 @@ def asking() -> Callable[[int], str]:
 
     def version_there(_: int) -> str:
         try:
-            import_module("optimizers.runtime.task")
+            import_module("optimizers.runtime.task.task")
             return str(import_module("optimizers").__version__)
         except ImportError as error:
             return f"{type(error).__name__}: {error}"

@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from optimizers.errors import InvalidValueError, SinkError
-from optimizers.spark.failures import reason_of
-from optimizers.spark.hush import hushed
+from optimizers.spark.muted_logs import hushed
+from optimizers.spark.task_errors import reason_of
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
-from optimizers.spark.ending import BatchFailedError, told_to_spark
+from optimizers.spark.stream_errors import BatchFailedError, told_to_spark
 
 _LONG = 60_000  # milliseconds of a sleep that is to be interrupted
 

@@ -18,14 +18,14 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from optimizers.front_door import front_door
-from optimizers.runtime.raised import said
-from optimizers.spark.at_hand import AtHand
-from optimizers.spark.ending import is_interruption, told_to_spark
-from optimizers.spark.failures import told_as_ours
-from optimizers.spark.hush import hush_end
+from optimizers.error_boundary import front_door
+from optimizers.runtime.task.user_errors import said
+from optimizers.spark.current_batch import AtHand
+from optimizers.spark.muted_logs import hush_end
 from optimizers.spark.run import Run
 from optimizers.spark.stopping import be_stopped
+from optimizers.spark.stream_errors import is_interruption, told_to_spark
+from optimizers.spark.task_errors import told_as_ours
 from sketches.checks import amount
 
 _LOG = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute
 from pyspark import Broadcast, TaskContext
 
-from optimizers.runtime.mark import check_shared
-from optimizers.runtime.parcels import SCHEMA
-from optimizers.runtime.task import run_source, run_task
+from optimizers.runtime.log.mark import check_shared
+from optimizers.runtime.task.parcels import SCHEMA
+from optimizers.runtime.task.task import run_source, run_task
 from optimizers.runtime.work import Ticket, Work
-from optimizers.spark.failures import told_with_cause
-from optimizers.spark.slots import slots
+from optimizers.spark.hash_slots import slots
+from optimizers.spark.task_errors import told_with_cause
 
 COLUMNS = "task int, edge int, target int, sender int, number int, rows bigint, body binary"
 """The schema of parcels, as Spark writes it."""

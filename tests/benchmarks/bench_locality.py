@@ -30,7 +30,7 @@ from locality_experiments import (
 )
 from streams import Drift, NoDataError, flights
 
-from grouping.partition import partition_keys
+from grouping.keygraph.partition import partition_keys
 
 _WEEKS = 3
 _GATE_SCALE = 0.1

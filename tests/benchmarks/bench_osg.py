@@ -18,8 +18,8 @@ from osg_tables import of_full, speed_up
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
-from grouping.least_work import LeastWork
-from grouping.longest_first import longest_first
+from grouping.scheduling.least_work.grouping import LeastWork
+from grouping.scheduling.longest_first import longest_first
 from optimizers.spark import balance, learn_costs, local_session
 from sketches.cost_sketch import CostSketch
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 from harness import Result, interleaved
 from numpy.typing import NDArray
 
-from grouping.distribution_aware import distribution_aware
 from grouping.groupings import (
     DChoices,
     Fields,
@@ -24,6 +23,7 @@ from grouping.groupings import (
     WChoices,
     WorstCase,
 )
+from grouping.skew.distribution_aware import distribution_aware
 from sketches.space_saving import SpaceSaving
 
 ROWS = 1_000_000

@@ -14,7 +14,7 @@ import numpy as np
 from harness import Result, interleaved
 from numpy.typing import NDArray
 
-from grouping.dispatcher import Dispatcher, Letters, Message, Reporter, Truth
+from grouping.feedback import Dispatcher, Letters, Message, Reporter, Truth
 from grouping.groupings import Fields, Grouping, PartialKey, Shuffle
 from optimizers import Edge, Operator, Plan, Topology
 from optimizers.simulation import Network, Simulated, SimulationEngine, Stream, Work

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from grouping.hashing import key_places
 from optimizers import Cluster, Plan, Topology
-from optimizers.fixed import Fixed
 from optimizers.folds import Count, KeyNumbers, codes_of, key_numbers
 from optimizers.folds.casting import take_rows
-from optimizers.runtime import resident
-from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.coordinator import Coordinator
-from optimizers.runtime.files import Location
-from optimizers.runtime.in_process import run_batch
-from optimizers.runtime.state_keys import keys_at, match
-from optimizers.runtime.state_table import places_of
+from optimizers.runtime.driver.coordinator import Coordinator
+from optimizers.runtime.local_runner import run_batch
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.state import cache
+from optimizers.runtime.state.keys import keys_at, match
+from optimizers.runtime.state.table import places_of
+from optimizers.runtime.storage.location import Location
+from optimizers.strategies.fixed import Fixed
 
 ROWS = 200_000
 KEYS = 300_000
@@ -82,7 +82,7 @@ def _batches(name: str, known: dict[str, pa.Array], come: dict[str, pa.Array]) -
             },
             repeats=21,
         )
-        resident.forget()
+        cache.forget()
     compared = seconds["match"] - seconds["look up"]
     trusting = seconds["by codes"] - seconds["numbers"] - compared
     before = seconds["by codes"] + seconds["look up"] - seconds["numbers"]

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from streams import Week
 
-from grouping.first_touch import first_touch
-from grouping.key_counts import KeyCounts
-from grouping.key_pairs import KeyPairs
+from grouping.keygraph.first_touch import first_touch
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Optimizer, Plan, Statistics, Topology
 from sketches.keys import Pairs

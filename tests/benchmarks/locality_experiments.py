@@ -21,14 +21,14 @@ from epochs import (
 from harness import interleaved
 from streams import Drift, Integers, Week
 
-from grouping import metis
-from grouping.key_graph import KeyGraph
-from grouping.key_pairs import KeyPairs
-from grouping.matching import best_matching
-from grouping.partition import Partition, partition_as_published, partition_keys
+from grouping.keygraph import metis
+from grouping.keygraph.key_graph import KeyGraph
+from grouping.keygraph.key_pairs import KeyPairs
+from grouping.keygraph.matching import best_matching
+from grouping.keygraph.partition import Partition, partition_as_published, partition_keys
 from grouping.routing_table import RoutingTable
 from optimizers import Locality, Optimizer, Plan
-from optimizers.fixed import Fixed
+from optimizers.strategies.fixed import Fixed
 
 PARTS = 6
 ALLOWED = 1.03

@@ -35,7 +35,7 @@ from locality_experiments import (
 )
 from streams import Drift, Week, flights
 
-from grouping.partition import partition_keys
+from grouping.keygraph.partition import partition_keys
 
 Json = dict[str, Any]
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from page import Json
 
-from grouping.baselines import FullKnowledge, ShortestQueue, TwoChoices
 from grouping.grouping import Grouping
 from grouping.groupings import PartialKey, Shuffle
-from grouping.least_work import LeastWork
-from grouping.online_shuffle import OnlineShuffle
+from grouping.scheduling.baselines import FullKnowledge, ShortestQueue, TwoChoices
+from grouping.scheduling.least_work.grouping import LeastWork
+from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
 from optimizers import Plan, Topology
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 from optimizers.workloads.followers import Followers

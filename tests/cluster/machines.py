@@ -16,8 +16,8 @@ import pyarrow as pa
 from standalone import Host, another_worker, session_on, standalone
 
 from optimizers import Optimizer, Plan, Topology
+from optimizers.deployment import Deployment, default_groups
 from optimizers.folds import Count, Emit
-from optimizers.placement import Deployment, default_groups
 from optimizers.spark import SparkEngine
 from optimizers.spark.engine import Run
 from optimizers.spark.metrics import group_metrics

@@ -9,19 +9,19 @@ from cut_hash import cut_hash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouping.first_touch import first_touch
 from grouping.groupings import Fields
 from grouping.key_batch import KeyBatch
-from grouping.key_counts import KeyCounts
-from grouping.key_graph import KeyGraph
-from grouping.key_pairs import KeyPairs
-from grouping.reconfiguration import reconfigure
+from grouping.key_slots import KeySlots
+from grouping.keygraph.first_touch import first_touch
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_graph import KeyGraph
+from grouping.keygraph.key_pairs import KeyPairs
+from grouping.migration.reconfiguration import reconfigure
+from grouping.owners import KeyOwners, handover
 from grouping.routing_table import RoutingTable
-from grouping.slots import KeySlots
-from optimizers.runtime.key_columns import key_batch
-from optimizers.runtime.owners import KeyOwners, handover
+from optimizers.runtime.task.key_reader import key_batch
 from sketches.errors import InvalidKeyError, InvalidValueError
-from sketches.identity import distinct
+from sketches.key_identity import distinct
 from sketches.keys import as_keys
 
 TEXTS = st.text("ab", max_size=3) | st.text("ab\0", min_size=7, max_size=18)

@@ -36,7 +36,7 @@ from grouping.groupings import (
     grouping_to_dict,
 )
 from grouping.hashing import hash_parts
-from grouping.heavy_routers import choices_needed
+from grouping.skew.heavy_keys import choices_needed
 from sketches.cost_sketch import CostSketch
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
 
@@ -312,7 +312,7 @@ OWNERS = {Fields, RoutingTable, DistributionAware, WorstCase}
 
 
 def test_every_grouping_a_document_may_name_is_tried_here():
-    unroutable = {FullKnowledge}  # tests/grouping/test_baselines.py has it
+    unroutable = {FullKnowledge}  # tests/grouping/scheduling/test_baselines.py has it
     assert set(GROUPINGS) == {type(grouping) for grouping in EACH} | unroutable
     assert OWNERS == {grouping for grouping in GROUPINGS if grouping.one_owner}
     without_key = {Shuffle, LocalOrShuffle, ShortestQueue, TwoChoices, FullKnowledge}

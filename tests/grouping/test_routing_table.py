@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grouping.groupings import Fields, RoutingTable, grouping_from_dict, grouping_to_dict
 from grouping.hashing import hash_parts
-from grouping.slots import CodeSlots
+from grouping.key_slots import CodeSlots
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
 from sketches.key_columns import packed
 from sketches.keys import Pairs, as_keys

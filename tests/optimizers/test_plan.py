@@ -24,7 +24,7 @@ from optimizers import (
     Topology,
     UnknownNameError,
 )
-from optimizers.placement import default_groups
+from optimizers.deployment import default_groups
 
 JOB = (
     Topology.source("in", parallelism=2)

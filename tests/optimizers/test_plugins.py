@@ -127,7 +127,7 @@ def offer(monkeypatch, **points):
 
 
 def test_a_strategy_of_ours_can_be_made_by_name_with_settings(monkeypatch):
-    offer(monkeypatch, hash="optimizers.fixed:Hash")
+    offer(monkeypatch, hash="optimizers.strategies.fixed:Hash")
 
     assert Hash() == plugins.create("hash")
 
@@ -136,8 +136,12 @@ def test_a_strategy_of_ours_can_be_made_by_name_with_settings(monkeypatch):
     ("value", "settings", "complaint"),
     [
         ("no_such_module:Thing", {}, "cannot be imported"),
-        ("optimizers.fixed:NoSuchThing", {}, "cannot be imported"),
-        ("optimizers.fixed:Hash", {"colour": "red"}, "cannot be made from {'colour': 'red'}"),
+        ("optimizers.strategies.fixed:NoSuchThing", {}, "cannot be imported"),
+        (
+            "optimizers.strategies.fixed:Hash",
+            {"colour": "red"},
+            "cannot be made from {'colour': 'red'}",
+        ),
         ("builtins:dict", {}, "made a dict, not an Optimizer"),
     ],
 )

@@ -23,7 +23,7 @@ from optimizers import (
     TopologyError,
     UnknownNameError,
 )
-from optimizers.runtime.identity import Identity
+from optimizers.runtime.log.job_identity import Identity
 
 
 def chain(*names):

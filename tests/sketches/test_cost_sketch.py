@@ -19,8 +19,8 @@ from sketches.errors import (
     MergeError,
     PenstockError,
 )
-from sketches.hashing import RowHashes
 from sketches.keys import as_keys, mix
+from sketches.row_hashes import RowHashes
 
 # Multiples of 1/4 below 2^20 add up exactly in any order, so laws can be asked of the last bit.
 COSTS = st.integers(0, 2**22).map(lambda quarters: quarters / 4)

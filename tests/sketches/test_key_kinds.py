@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouping.key_counts import KeyCounts
-from grouping.key_graph import KeyGraph
-from grouping.key_pairs import KeyPairs
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_graph import KeyGraph
+from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from sketches.cost_sketch import CostSketch
 from sketches.count_min import CountMin
 from sketches.errors import CorruptDataError, InvalidKeyError
 from sketches.keys import Pairs, as_keys
 from sketches.space_saving import SpaceSaving
-from sketches.stored_rows import restored
+from sketches.space_saving_stored import restored
 
 DIGITS = 10**38 - 1
 DECIMALS = st.integers(-DIGITS, DIGITS).map(Decimal) | st.decimals(

@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from sketches import partial_block, wire
+from sketches import space_saving_block as partial_block
+from sketches import wire
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError, MergeError
 from sketches.keys import Pairs, as_keys
-from sketches.partial_block import PartialBlock
 from sketches.space_saving import HeavyHitter, SpaceSaving
+from sketches.space_saving_block import PartialBlock
 
 # Each kind names twelve keys, by number.
 KINDS = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.comparing import BatchFacts, Comparison, DecisionFacts, Difference, Outcome
-from optimizers.comparing.figures import Figure, Measure, size_text
+from optimizers.comparing.metrics import Figure, Measure, size_text
 from optimizers.errors import CorruptDataError, InvalidValueError, UnknownNameError
 
 

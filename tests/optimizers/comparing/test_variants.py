@@ -2,12 +2,12 @@
 
 import pytest
 
+from optimizers.cli.tour import Calm
 from optimizers.comparing import variants
 from optimizers.comparing.variants import DEFAULT, variants_of
 from optimizers.errors import InvalidValueError, UnknownNameError
-from optimizers.fixed import Hash
-from optimizers.locality import Locality
-from optimizers.tour import Calm
+from optimizers.strategies.fixed import Hash
+from optimizers.strategies.locality import Locality
 
 
 def test_the_default_is_hash_the_published_method_and_ours():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from optimizers.errors import FoldError
 from optimizers.folds import DELETE, Count, Distinct, EachKey, Emit, Last, Max, TopK, casting
 from optimizers.folds.casting import bytes_in, cast, cast_back, one_array, roomy, take_rows
-from optimizers.folds.keys import key_numbers
+from optimizers.folds.key_codes import key_numbers
 from optimizers.folds.types import normal, normal_key
 
 MOST = 64

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from optimizers.errors import FoldError, InvalidValueError
 from optimizers.folds import Count, EachKey, Emit, Together, key_numbers
 from optimizers.folds.fold import nothing
-from optimizers.folds.keys import take_rows
+from optimizers.folds.key_codes import take_rows
 
 STATE = pa.struct([("key", pa.string()), ("seen", pa.list_(pa.int64()))])
 ALERTS = pa.schema([("user", pa.string()), ("total", pa.int64())])

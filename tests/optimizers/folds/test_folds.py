@@ -31,7 +31,7 @@ from optimizers.folds import (
     key_numbers,
 )
 from optimizers.folds.fold import nothing
-from optimizers.folds.keys import take_rows
+from optimizers.folds.key_codes import take_rows
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 DAYS = st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from grouping.hashing import key_places
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds import codes_of, key_numbers
-from optimizers.folds import keys as keys_module
-from optimizers.folds.keys import take_rows
+from optimizers.folds import key_codes as keys_module
+from optimizers.folds.key_codes import take_rows
 from sketches.keys import Pairs, as_keys, pair_codes
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=2)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optimizers import Operator
 from optimizers.errors import FoldError
 from optimizers.folds import as_batches, each_row
-from optimizers.references import function_at, reference_to
+from optimizers.import_paths import function_at, reference_to
 
 BATCH = pa.record_batch({"x": [1, 2, 3]})
 TABLE = pa.Table.from_batches([BATCH])

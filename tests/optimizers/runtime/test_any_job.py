@@ -6,10 +6,10 @@ import any_job
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.coordinator import Coordinator
-from optimizers.runtime.files import Location
-from optimizers.runtime.in_process import run_batch
+from optimizers.runtime.driver.coordinator import Coordinator
+from optimizers.runtime.local_runner import run_batch
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
 
 

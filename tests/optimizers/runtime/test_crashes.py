@@ -12,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from optimizers import Topology
 from optimizers.errors import CheckpointError, DeliveryError, PenstockError
-from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.coordinator import Coordinator
-from optimizers.runtime.files import Location
-from optimizers.runtime.parcels import REPORT, SCHEMA, Parcel, packed
-from optimizers.runtime.reports import TaskReport
+from optimizers.runtime.driver.coordinator import Coordinator
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.storage.location import Location
+from optimizers.runtime.task.parcels import REPORT, SCHEMA, Parcel, packed
+from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Settings
 
 SEEDS = st.integers(0, 1 << 20)

@@ -14,10 +14,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grouping.dispatcher import Dispatcher, Reporter
+from grouping.feedback import Dispatcher, Reporter
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
-from optimizers.runtime.layout import Layout
+from optimizers.layout import Layout
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from grouping.dispatcher import Dispatcher, Reporter
+from grouping.feedback import Dispatcher, Reporter
 from grouping.groupings import Grouping, LocalOrShuffle, RoutingTable
 from optimizers import (
     Cluster,

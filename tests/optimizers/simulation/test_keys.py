@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from grouping.dispatcher import Dispatcher, Reporter
+from grouping.feedback import Dispatcher, Reporter
 from grouping.groupings import Fields, Grouping
 from grouping.hashing import hash_parts
 from optimizers import Edge, Operator, Plan, Topology

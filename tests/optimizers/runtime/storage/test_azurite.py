@@ -19,7 +19,7 @@ from object_stores import AZURE_KEY, on_azure
 from optimizers import Topology
 from optimizers.errors import CheckpointError
 from optimizers.folds import Count
-from optimizers.runtime.files import Location
+from optimizers.runtime.storage.location import Location
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("azurite-blob"), reason="azurite-blob is not on the path"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.errors import CheckpointError
-from optimizers.runtime.files import Location
+from optimizers.runtime.storage.location import Location
 from optimizers.runtime.storage.places import KINDS, Place
 
 AZURE = "jobs@ours.dfs.core.windows.net"

@@ -18,12 +18,12 @@ import pytest
 from any_job import Driver
 
 from optimizers import Topology
-from optimizers.commands.state import Request, lines
+from optimizers.cli.state import Request, lines
 from optimizers.errors import CheckpointError
 from optimizers.folds import Count
-from optimizers.runtime.checkpoint import Checkpoint
-from optimizers.runtime.files import Location
+from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage import fence
+from optimizers.runtime.storage.location import Location
 from optimizers.runtime.storage.s3 import S3Fence
 
 JOB = Topology.source("words", parallelism=2).then(
@@ -272,9 +272,9 @@ def test_without_its_client_nothing_is_committed(here, monkeypatch):
 def process(root, *, steps):
     code = (
         "import sys\n"
-        "sys.path[:0] = ['tests', '.']\n"
+        "sys.path[:0] = ['tests/helpers', '.']\n"
         "from any_job import Driver\n"
-        "from optimizers.runtime import epoch\n"
+        "from optimizers.runtime.driver import epoch\n"
         "import importlib.util\n"
         f"spec = importlib.util.spec_from_file_location('here', {__file__!r})\n"
         "here = importlib.util.module_from_spec(spec)\n"

@@ -1,0 +1,172 @@
+"""Dividing the vertices of a key graph among parts, anew or from where they are.
+
+Anew, METIS divides them. From where they are, what was there before is changed in three ways, and
+the best is taken: keys move one by one, or first whole clusters and then keys, or the keys are
+divided anew and go back home one by one.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.keygraph import metis
+from grouping.keygraph.clusters import find_clusters
+from grouping.keygraph.key_graph import KeyGraph
+from grouping.keygraph.matching import best_matching
+from grouping.keygraph.refinement import Parts, part_loads, refine, repair
+from grouping.keygraph.regrouping import regroup
+
+Numbers: TypeAlias = NDArray[np.float64]
+
+# METIS is asked for a little less than what is allowed: its limits are of single precision, and
+# the room that is left lets refinement exchange keys.
+_SAFETY = 0.002
+_LEAST_TOLERANCE = 1.001
+_LEAST_SHARE = 1e-4  # METIS divides by shares; whatever it puts there is moved out again
+_ALMOST_ZERO = 1e-300
+_RANDOM_STARTS = 8
+_FEW_EDGES = 1 << 12
+_SMALL = 1 << 17  # graphs of so many ends of edges take no time
+
+_CLUSTERS = 8  # for each part; what is finer is moved key by key
+# Before clusters are moved, keys move that belong elsewhere for certain. More than limits allow
+# may gather there, as clusters will make room.
+_CERTAINTY = 0.5
+_GATHERING = 1.5
+_GATHERING_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be divided, and how.
+
+    Attributes:
+        graph: the keys and their pairs.
+        shares: the share of each part, of shape (operators, parts).
+        limits: the most load each part may get, of the same shape.
+        homes: who has each key now, -1 if nobody; None where nothing was divided before.
+        inertia: what share of a key's load must become local for it to leave its home.
+        tries: how many times to divide anew.
+        seed: where chance begins.
+    """
+
+    graph: KeyGraph
+    shares: Numbers
+    limits: Numbers
+    homes: Parts | None
+    inertia: float
+    tries: int
+    seed: int
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are."""
+        return int(self.shares.shape[1])
+
+
+def divide(task: Task) -> Parts:
+    """Divide anew; where keys have homes, change those only as far as it pays."""
+    anew = _best_of_tries(task)
+    return anew if task.homes is None else _from_before(task, task.homes, anew)
+
+
+def _best_of_tries(task: Task) -> Parts:
+    """Divide some times, keep to the limits, and improve; take the best.
+
+    Graphs of few edges are divided from random starts as well: METIS, made for large ones, often
+    stops short of the best there, and it costs next to nothing.
+    """
+    graph = task.graph
+    more = min(_RANDOM_STARTS, _FEW_EDGES // (len(graph.neighbours) + 1))
+    random = np.random.default_rng(task.seed)
+    found = []
+    for attempt in range(task.tries + more):
+        if attempt < task.tries:
+            start = _metis(task, task.seed + attempt)
+        else:
+            start = random.integers(0, task.parts, len(graph), dtype=np.int32)
+        divided = refine(graph, repair(graph, start, task.limits), task.limits)
+        found.append((_above(task, divided), -graph.within(divided), attempt, divided))
+    return min(found, key=lambda one: one[:3])[3]
+
+
+def _from_before(task: Task, homes: Parts, anew: Parts) -> Parts:
+    """Change owners as far as it pays.
+
+    It begins with the owners of now after whole clusters have moved, and where a division made
+    anew leaves more pairs together, less what its moves cost, with that one. In small graphs it
+    begins with either, and with the owners of now as they are, which is seldom best. Limits come
+    first in any case.
+    """
+    renamed = _renamed(task, homes, anew)
+    if np.array_equal(renamed, homes):
+        return renamed  # equal questions have equal answers
+    as_now = np.where(homes < 0, renamed, homes)
+    best = _settled(task, homes, _regrouped(task, homes, as_now))
+    least = _badness(task, homes, best)
+    small = len(task.graph.weights) <= _SMALL
+    for start in (renamed, as_now) if small else (renamed,):
+        if small or _badness(task, homes, start) < least:
+            settled = _settled(task, homes, start)
+            badness = _badness(task, homes, settled)
+            if badness < least:
+                best, least = settled, badness
+    return best
+
+
+def _settled(task: Task, homes: Parts, start: Parts) -> Parts:
+    """Keep to the limits and improve, key by key; go home where staying away gains too little."""
+    repaired = repair(task.graph, start, task.limits)
+    return refine(task.graph, repaired, task.limits, home=homes, inertia=task.inertia)
+
+
+def _badness(task: Task, homes: Parts, divided: Parts) -> tuple[float, float]:
+    """Return how far it is above a limit, and the price of its moves less the pairs together."""
+    moved = float(task.graph.loads[divided != homes].sum())
+    return _above(task, divided), task.inertia * moved - task.graph.within(divided)
+
+
+def _above(task: Task, divided: Parts) -> float:
+    """Return by how much the worst part is above its limit."""
+    return max(0.0, float((part_loads(task.graph, divided, task.parts) - task.limits).max()))
+
+
+def _regrouped(task: Task, homes: Parts, as_now: Parts) -> Parts:
+    """Let keys gather where they belong for certain, then move clusters of them to keep limits."""
+    graph = task.graph
+    gathered = refine(
+        graph,
+        as_now,
+        task.limits * _GATHERING,
+        home=homes,
+        inertia=max(task.inertia, _CERTAINTY),
+        rounds=_GATHERING_ROUNDS,
+    )
+    clusters = find_clusters(graph, _CLUSTERS * task.parts, seed=task.seed)
+    return regroup(graph, gathered, clusters, task.limits, home=homes, inertia=task.inertia)
+
+
+def _renamed(task: Task, homes: Parts, anew: Parts) -> Parts:
+    """Give new parts the names of those old ones, of the same size, that hold most of them."""
+    parts, shares = task.parts, task.shares
+    settled = homes >= 0
+    pairs = homes[settled] * np.int64(parts) + anew[settled]
+    counts: Any = np.bincount(pairs, task.graph.loads[settled], parts * parts)
+    overlap = counts.reshape(parts, parts)
+    different = (shares[:, :, np.newaxis] != shares[:, np.newaxis, :]).any(axis=0)
+    overlap[different] = -task.graph.loads.sum() - 1  # never worth it: equals are exchanged only
+    names = np.empty(parts, dtype=np.int32)
+    names[best_matching(overlap)] = np.arange(parts)
+    return names[anew]
+
+
+def _metis(task: Task, seed: int) -> Parts:
+    graph, shares = task.graph, task.shares
+    loads = [graph.loads[graph.span(operator)].sum() for operator in range(len(graph.names))]
+    allowed = task.limits.max(axis=1) / np.maximum(shares.max(axis=1) * loads, _ALMOST_ZERO)
+    tolerances = np.maximum(allowed - _SAFETY, _LEAST_TOLERANCE)
+    targets = np.maximum(shares, _LEAST_SHARE)
+    targets /= targets.sum(axis=1, keepdims=True)
+    return metis.split(graph.whole, graph.whole_loads, targets, tolerances, seed=seed)

@@ -1,0 +1,63 @@
+"""Key counts: how often each key of one operator came by."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.keygraph.key_pairs import as_array
+from sketches.checks import weights
+from sketches.errors import InvalidKeyError, InvalidValueError
+from sketches.key_identity import distinct
+from sketches.keys import Pairs, as_keys
+from sketches.space_saving import SpaceSaving
+from sketches.values import ArrayValue, numeric, protected
+
+
+@dataclass(frozen=True, eq=False)
+class KeyCounts(ArrayValue):
+    """The counted keys of one operator, each once; row ``i`` is one key.
+
+    Pairs tell a key's count only as far as they were reported: of a key with many rare partners
+    they tell too little, and a division that balances what they tell is not balanced.
+
+    Attributes:
+        keys: the keys.
+        counts: how many tuples had each; finite and not negative.
+    """
+
+    keys: NDArray[Any]
+    counts: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        keys = as_array(self.keys)
+        _, first = distinct(as_keys(keys))
+        if len(first) < len(keys):
+            twice = np.setdiff1d(np.arange(len(keys)), first)[0]
+            key = keys[twice : twice + 1].tolist()[0]
+            raise InvalidValueError(f"key {key!r} is counted twice; add its counts up")
+        counts = weights("counts", numeric("counts", self.counts), len(keys))
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "counts", protected(counts))
+
+    @classmethod
+    def of(cls, sketch: SpaceSaving) -> "KeyCounts":
+        """Read the keys a sketch holds, each by the middle of what its count can be."""
+        if not isinstance(sketch, SpaceSaving):
+            raise InvalidValueError(f"{sketch!r} is not a SpaceSaving; give the sketch of keys")
+        keys, estimates, errors = sketch.arrays(heaviest_first=False)
+        if isinstance(keys, Pairs):
+            raise InvalidKeyError(
+                f"the sketch holds keys of kind {sketch.kind}, which are pairs; "
+                "update it with the keys of one operator"
+            )
+        return cls(keys, estimates - errors / 2)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def total(self) -> float:
+        """How many tuples the keys account for."""
+        return float(self.counts.sum())

@@ -1,0 +1,171 @@
+"""Which instance owns which key of an operator."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.grouping import Grouping
+from grouping.hashing import Parts, code_parts
+from grouping.key_batch import KeyBatch
+from grouping.key_slots import ABSENT
+from grouping.routing_table import RoutingTable
+from sketches.keys import Codes, KeyColumn
+from sketches.values import ArrayValue, protected
+
+_NONE: Codes = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class KeyOwners:
+    """The owner of each key of one operator: the table's choice, else that of the key's group.
+
+    >>> owners = KeyOwners((0, 0, 1, 1), RoutingTable(["Asia"], [1], 2))
+    >>> owners.assign(["Asia", "Oceania", "Europe"]).tolist()
+    [1, 0, 0]
+
+    Attributes:
+        groups: the instance of each key group.
+        table: the keys whose owner is given by name; None if there are none.
+        rule: a grouping of another sort, that chooses the owner of each key by itself.
+        parallelism: how many instances there are, if more than the others name.
+        seed: of the hash by which keys fall into groups.
+    """
+
+    groups: tuple[int, ...]
+    table: RoutingTable | None = None
+    rule: Grouping | None = None
+    parallelism: int = 1
+    seed: int = 0
+
+    @property
+    def instances(self) -> int:
+        """How many instances there are; some may own nothing."""
+        named = 0 if self.table is None else self.table.instances
+        return max(named, self.parallelism, 1 + max(self.groups))
+
+    def assign(self, keys: Any) -> Parts:
+        """Return the owner of each key."""
+        batch = KeyBatch.read(keys, self.seed)
+        if self.rule is not None:
+            return self.rule.router(self.instances).route(len(batch), batch)
+        if self.table is not None and len(self.table):
+            self.table.check_kind(batch.column)
+        return batch.spread(self.of_column(batch.column))
+
+    def of_column(self, keys: KeyColumn) -> Parts:
+        """Return the owner of each key by table and groups; keys of another kind it has not."""
+        if self.table is None or not len(self.table):
+            return self.by_group(keys.codes)
+        parts = self.named(keys)
+        unknown = np.flatnonzero(parts == ABSENT)
+        if len(unknown):
+            parts[unknown] = self.by_group(keys.codes[unknown])
+        return parts
+
+    def named(self, keys: KeyColumn) -> Parts:
+        """Return the owner that the table names for each key; `ABSENT` where it names none."""
+        if self.table is None or self.table.key_kind != keys.kind:
+            return np.full(len(keys), ABSENT, dtype=np.int32)
+        return self.table.look_up(keys)
+
+    def by_group(self, codes: Codes) -> Parts:
+        """Return who would own each key, told by its code, if the table did not know it."""
+        chosen: Parts = self._groups[code_parts(codes, len(self.groups), seed=self.seed)]
+        return chosen
+
+    @cached_property
+    def _groups(self) -> Parts:
+        return np.array(self.groups, dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Handover(ArrayValue):
+    """What changes hands between two sets of owners, as far as it can be told without the state.
+
+    Attributes:
+        codes: keys that are named in a table before or after, and change their owner, by their
+            codes of the owners' seed; ascending. Two keys may have one code, so what lies there
+            is to be asked for its owner.
+        senders: who owns each now.
+        recipients: who is to own it.
+        groups: key groups that change their instance, with all keys that no table names.
+        from_instances: the instance of each of these groups now.
+        to_instances: the instance of each of these groups then.
+    """
+
+    codes: Codes
+    senders: Parts
+    recipients: Parts
+    groups: NDArray[np.int32]
+    from_instances: Parts
+    to_instances: Parts
+
+    def __post_init__(self) -> None:
+        for name in ("codes", "senders", "recipients", "groups", "from_instances", "to_instances"):
+            object.__setattr__(self, name, protected(getattr(self, name)))
+
+    def __bool__(self) -> bool:
+        """Whether anything changes hands."""
+        return bool(len(self.codes) or len(self.groups))
+
+    def received(self, instance: int) -> dict[int, tuple[Codes, NDArray[np.int32]]]:
+        """Return by sender the named keys and the key groups that an instance is to receive."""
+        named, grouped = self.recipients == instance, self.to_instances == instance
+        senders = {*self.senders[named].tolist(), *self.from_instances[grouped].tolist()}
+        return {
+            sender: (
+                self.codes[named & (self.senders == sender)],
+                self.groups[grouped & (self.from_instances == sender)],
+            )
+            for sender in sorted(senders)
+        }
+
+    def sends(self, instance: int) -> bool:
+        """Return whether an instance has anything to give away."""
+        return bool((self.senders == instance).any() or (self.from_instances == instance).any())
+
+
+def handover(old: KeyOwners, new: KeyOwners) -> Handover:
+    """Return what changes hands from one set of owners to another of the same key groups.
+
+    Of a rule it can only be told key by key, so everybody has to look at what all others have.
+    """
+    if old.rule is not None or new.rule is not None:
+        return _anything(old, new)
+    codes, before, after = _changed(old, new)
+    first, second = np.array(old.groups, np.int32), np.array(new.groups, np.int32)
+    groups = np.flatnonzero(first != second).astype(np.int32)
+    return Handover(codes, before, after, groups, first[groups], second[groups])
+
+
+def _anything(old: KeyOwners, new: KeyOwners) -> Handover:
+    """Return that any key may go from any instance to any other, unless all is as it was."""
+    ranges = map(np.arange, (len(old.groups), old.instances, new.instances))
+    groups, senders, recipients = (cells.ravel().astype(np.int32) for cells in np.meshgrid(*ranges))
+    same = (old.rule, old.instances) == (new.rule, new.instances)
+    others = np.zeros(len(groups), np.bool_) if same else senders != recipients
+    parts = _NONE.astype(np.int32)
+    return Handover(_NONE, parts, parts, groups[others], senders[others], recipients[others])
+
+
+def _changed(old: KeyOwners, new: KeyOwners) -> tuple[Codes, Parts, Parts]:
+    """Return the codes of the keys of both tables that change their owner, and both owners."""
+    found = []
+    for owners, other in ((old, new), (new, old)):
+        if owners.table is None:
+            continue
+        keys = owners.table.column.seeded(owners.seed)
+        if owners is new and old.table is not None:
+            keys = keys.take(np.flatnonzero(old.named(keys) == ABSENT))
+        mine, theirs = owners.of_column(keys), other.of_column(keys)
+        moves = np.flatnonzero(mine != theirs)
+        ends = (mine, theirs) if owners is old else (theirs, mine)
+        found.append((keys.codes[moves], ends[0][moves], ends[1][moves]))
+    if not found:
+        return _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32)
+    codes, before, after = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.lexsort((after, before, codes))
+    return codes[order], before[order], after[order]

@@ -1,0 +1,1 @@
+"""LeastWork: each tuple goes to the instance that finishes it first."""

@@ -1,0 +1,42 @@
+"""What the scheduler of `LeastWork` and the instances tell each other."""
+
+from dataclasses import dataclass
+
+from grouping.scheduling.least_work.costs import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Travels with a tuple: what its sender expects of it.
+
+    Attributes:
+        number: the how-manieth tuple of this sender for this instance it is, from 1.
+        seconds: how long it is expected to take there.
+    """
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an instance tells one sender, when its work went otherwise than expected.
+
+    All but the tallies counts from the beginning, so that a report makes up for any that was lost
+    before it.
+
+    Attributes:
+        instance: who tells.
+        serial: its how-manieth report for this sender, from 1.
+        done: the number of the last tuple of this sender that was executed.
+        tallies: the tuples of this sender that were executed since the report before, by key.
+        mine: how many seconds the instance has worked on tuples of this sender.
+        busy: how many it has worked on those of all senders.
+    """
+
+    instance: int
+    serial: int
+    done: int
+    tallies: tuple[Tally, ...]
+    mine: float
+    busy: float

@@ -1,0 +1,112 @@
+"""The instance's half of `LeastWork`: it speaks up when its work went otherwise than expected."""
+
+import math
+
+from grouping.feedback import Letters, Message, Reporter
+from grouping.scheduling.least_work.messages import Expected, Report
+from sketches.errors import InvalidValueError
+
+_BURST = 4.0  # reports that may be saved up
+_MOST = 256  # tuples that a report is about at most, so that none grows without end
+_EARLY = 5  # reports that do not wait to be called for: after 1, 2, 4, 8 and 16 tuples
+_RISE = 1.1  # by how much the threshold changes when reports come too often, or could be more
+
+
+class WorkReporter(Reporter):
+    """Adds up by how much the costs of tuples differed from what their senders expected.
+
+    As long as the two agree, a sender knows how long the queue here is without being told. So
+    nothing is said until they have drifted apart by more than a threshold, and the message then
+    says all: how far the queue has come, and what each key has cost. Where costs are noise that
+    nobody can expect, the threshold rises until messages come as often as they may.
+
+    Args:
+        instance: whose half it is.
+        senders: how many instances send to it.
+        messages: how many reports there may be for each tuple.
+        tolerance: the least threshold, in costs of an average tuple.
+    """
+
+    def __init__(self, instance: int, *, senders: int, messages: float, tolerance: float) -> None:
+        self._instance = instance
+        self._messages = messages
+        self._tolerance = tolerance
+        self._executed = 0
+        self._busy = 0.0
+        self._drift = 0.0
+        self._accounts = [_Account() for _ in range(senders)]
+
+    def executed(
+        self, sender: int, code: int, seconds: float, now: float, carried: Message | None
+    ) -> Letters:
+        """Take in that a tuple was executed; return a report for its sender if one is due."""
+        if not 0.0 <= seconds < math.inf:
+            raise InvalidValueError(
+                f"seconds={seconds!r} that a tuple took at instance {self._instance} are none; "
+                "give a finite number from 0 up"
+            )
+        account = self._accounts[sender]
+        self._executed += 1
+        self._busy += seconds
+        if isinstance(carried, Expected):
+            self._drift += seconds - carried.seconds
+            account.done = max(account.done, carried.number)
+        else:
+            self._drift += seconds
+        count, spent = account.tallies.get(code, (0, 0.0))
+        account.tallies[code] = (count + 1, spent + seconds)
+        account.waiting += 1
+        account.mine += seconds
+        account.allowed = min(account.allowed + self._messages, _BURST)
+        if not self._is_due(account):
+            return ()
+        return ((sender, self._report(account)),)
+
+    def _is_due(self, account: "_Account") -> bool:
+        if account.serial < _EARLY:
+            # Whoever knows nothing yet is told soon.
+            return account.waiting >= 1 << account.serial
+        if account.allowed < 1.0:
+            return False
+        usual = self._busy / self._executed
+        drifted = abs(self._drift - account.told)
+        return drifted > account.threshold * self._tolerance * usual or account.waiting >= _MOST
+
+    def _report(self, account: "_Account") -> Report:
+        if account.serial >= _EARLY:
+            often = account.waiting * self._messages < 1.5
+            account.threshold = max(1.0, account.threshold * (_RISE if often else 1 / _RISE))
+        account.serial += 1
+        account.allowed -= 1.0
+        account.told = self._drift
+        account.waiting = 0
+        tallies = tuple((code, *known) for code, known in account.tallies.items())
+        account.tallies = {}
+        return Report(
+            self._instance, account.serial, account.done, tallies, account.mine, self._busy
+        )
+
+
+class _Account:
+    """What one sender was told, and what it will be told next."""
+
+    __slots__ = (
+        "allowed",
+        "done",
+        "mine",
+        "serial",
+        "tallies",
+        "threshold",
+        "told",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self.allowed = _BURST
+        self.done = 0
+        self.mine = 0.0
+        self.serial = 0
+        self.tallies: dict[int, tuple[int, float]] = {}
+        self.threshold = 1.0
+        self.told = 0.0
+        self.waiting = 0

@@ -1,0 +1,1 @@
+"""Online shuffle grouping as published by Rivetti et al."""

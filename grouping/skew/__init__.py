@@ -1,0 +1,1 @@
+"""Groupings that split the heaviest keys over several instances."""

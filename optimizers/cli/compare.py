@@ -1,0 +1,154 @@
+"""`penstock compare`: a workload under several strategies, side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from optimizers.comparing import Comparison, Step, compare
+from optimizers.comparing.variants import variants_of
+from optimizers.errors import InvalidValueError
+from optimizers.spark.command_session import quiet_session
+from optimizers.spark.engine import SparkEngine
+from optimizers.workloads import workload
+from sketches.checks import whole
+
+_WARM_UP = 2
+
+
+class Output(Console):
+    """A console that leaves it to the command what is done when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the error through, where Rich would end the process."""
+        raise BrokenPipeError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be compared, and how.
+
+    Attributes:
+        workload: the name of the workload.
+        variants: the variants, as written on the command line.
+        batches: how many batches to run, those before anything is measured included.
+        every: after how many batches strategies are asked.
+        scale: how large the workload is.
+        seed: of the workload.
+        cores: how many cores to use; None for all.
+        json: where to write the comparison as JSON; None for nowhere.
+    """
+
+    workload: str
+    variants: Sequence[str]
+    batches: int
+    every: int
+    scale: float
+    seed: int
+    cores: int | None
+    json: Path | None
+
+
+def run(request: Request, console: Console, errors: Console) -> int:
+    """Compare, print what came of it, and return the exit code: 1 if results are wrong.
+
+    Args:
+        request: what is to be compared.
+        console: where the table goes.
+        errors: where progress is shown.
+    """
+    chosen = workload(request.workload)
+    variants = variants_of(request.variants)
+    whole("batches", request.batches, at_least=_WARM_UP + 1)
+    whole("every", request.every, at_least=1)
+    cores = "*" if request.cores is None else whole("cores", request.cores, at_least=1)
+    stream = chosen.batches(request.batches, scale=request.scale, seed=request.seed)
+    _check_writable(request.json)
+    console.print(f"{chosen.name}: {chosen.about}.", highlight=False, soft_wrap=True)
+    steps = request.batches * (len(variants) + 1)
+    with (
+        Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=errors,
+            transient=True,
+            disable=not errors.is_terminal,
+        ) as progress,
+        TemporaryDirectory(prefix="penstock-compare-") as folder,
+    ):
+        shown = progress.add_task("starting Spark", total=steps)
+
+        def watch(step: Step) -> None:
+            words = f"batch {step.batch}, {step.variant or 'sequential run'}"
+            progress.update(shown, advance=1, description=words)
+
+        with quiet_session(cores) as session:
+            engine = SparkEngine(checkpoint=folder, spark=session, every=request.every)
+            comparison = compare(
+                chosen.topology,
+                stream,
+                variants,
+                engine=engine,
+                warm_up=_WARM_UP,
+                title=f"{chosen.name}, scale {request.scale:g}, seed {request.seed}",
+                watch=watch,
+            )
+    show(comparison, console)
+    if request.json is not None:
+        request.json.write_text(comparison.to_json(), encoding="utf-8")
+        console.print(f"Written to {request.json}.", highlight=False, soft_wrap=True)
+    return 0 if comparison.correct else 1
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Print a comparison: in colour where that is seen, else as plain text."""
+    console.print(f"{comparison.where}, {comparison.nodes} nodes", highlight=False, soft_wrap=True)
+    console.print()
+    if console.is_terminal:
+        console.print(_coloured(comparison))
+    else:
+        console.print(comparison.table(), highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    console.print(
+        comparison.summary(), highlight=False, markup=False, soft_wrap=not console.is_terminal
+    )
+
+
+def _coloured(comparison: Comparison) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for outcome in comparison.variants:
+        table.add_column(Text(outcome.name), justify="right", no_wrap=True)
+    for section in comparison.sections():
+        table.add_row(Text(section.title, style="bold"))
+        for line in section.lines:
+            cells = [
+                Text(cell, style="bold green" if best else "")
+                for cell, best in zip(line.cells, line.best, strict=True)
+            ]
+            table.add_row(Text(f"  {line.label}"), *cells)
+    return table
+
+
+def _check_writable(path: Path | None) -> None:
+    """Refuse now what could not be written when all is done."""
+    if path is None:
+        return
+    is_new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+    except OSError as error:
+        raise InvalidValueError(
+            f"{path} cannot be written: {error.strerror or error}; give a file in a folder that is "
+            "there"
+        ) from None
+    if is_new:
+        path.unlink()

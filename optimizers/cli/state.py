@@ -1,0 +1,183 @@
+"""`penstock state`: what a checkpoint holds, and the state of an operator as a table."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from optimizers.comparing.metrics import size_text
+from optimizers.errors import CheckpointError, InvalidValueError
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.log.inspection import InstanceState
+from optimizers.runtime.log.origins import Progress
+from optimizers.runtime.storage.location import Location
+from sketches.checks import whole
+
+_WIDEST = 40  # characters of a cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be seen of a checkpoint, or done with it.
+
+    Attributes:
+        folder: where it is: a path, or a URI.
+        operator: the operator whose state is to be read; None for an overview.
+        rows: how many of its rows to show.
+        compact: whether to write the state of each instance anew, in one file.
+        force: whether to do so though a driver may be at work.
+        csv: where to write the operator's state as CSV; None for nowhere.
+        parquet: where to write it as Parquet; None for nowhere.
+    """
+
+    folder: str
+    operator: str | None = None
+    rows: int = 10
+    compact: bool = False
+    force: bool = False
+    csv: Path | None = None
+    parquet: Path | None = None
+
+
+def lines(request: Request) -> Iterator[str]:
+    """Do what is asked, and yield the lines to print."""
+    whole("rows", request.rows, at_least=0)
+    if request.operator is None and (request.csv or request.parquet):
+        raise InvalidValueError("one operator is written to a file; name it after the folder")
+    checkpoint = Checkpoint.open(Location(request.folder))
+    if request.force and not request.compact:
+        raise InvalidValueError("force=True says how to compact; give --compact as well")
+    if request.compact:
+        yield _compacted(checkpoint, force=request.force)
+    if request.operator is None:
+        yield from _overview(checkpoint)
+        return
+    table = checkpoint.read(request.operator)
+    if request.csv is not None:
+        _write_csv(table, request.csv)
+        yield f"{len(table):,} rows written to {request.csv}"
+    if request.parquet is not None:
+        _write(request.parquet, lambda path: pq.write_table(table, path))
+        yield f"{len(table):,} rows written to {request.parquet}"
+    if request.csv is None and request.parquet is None:
+        yield from _rows(table, request.rows)
+
+
+def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:
+    """Write state anew and remove what nobody needs; return what was done.
+
+    Raises:
+        CheckpointError: a driver may be at work.
+    """
+    mine = checkpoint.announce()
+    try:
+        others = [driver for driver in checkpoint.drivers() if driver != mine]
+        living = [driver for driver in others if driver.may_live]
+        if living and not force:
+            raise CheckpointError(
+                f"{checkpoint.location} may be in use by {living[0]}: its job would be stopped; "
+                "stop the job first, or give --force if that driver is gone"
+            )
+        before = checkpoint.last_commit()
+        after = checkpoint.compact()
+        removed = checkpoint.clean(alone=not living)
+        for driver in others:
+            if not driver.may_live:
+                checkpoint.withdraw(driver)
+    finally:
+        checkpoint.withdraw(mine)
+    kept = ""
+    if living and before != after:
+        kept = "; the files that were replaced stay until the next batches are done"
+    return f"compacted; {removed} files that nobody needs any more were removed{kept}"
+
+
+def _overview(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what each operator keeps, and how evenly it is spread."""
+    found = checkpoint.describe()
+    if found.commit is None:
+        yield f"{checkpoint.location}: no batch is done yet"
+        return
+    first, last = found.batches[0], found.batches[-1]
+    kept = f"batch {last}" if first == last else f"batches {first} to {last}"
+    yield f"{checkpoint.location}: {kept}, the last with {found.commit.tuples:,} tuples"
+    yield from _inputs(found.commit.progress)
+    for driver in checkpoint.drivers():
+        if driver.may_live:
+            yield f"at work: {driver}"
+    yield ""
+    by_operator: dict[str, list[InstanceState]] = {}
+    for instance in found.instances:
+        by_operator.setdefault(instance.operator, []).append(instance)
+    head = ("operator", "key", "instances", "rows", "size", "files", "largest")
+    rows = [head]
+    for name, instances in by_operator.items():
+        key = checkpoint.identity.operators[name].key or ()
+        sizes = [instance.bytes for instance in instances]
+        mean = sum(sizes) / len(sizes)
+        rows.append(
+            (
+                name,
+                ", ".join(key),
+                str(len(instances)),
+                f"{sum(instance.rows for instance in instances):,}",
+                size_text(sum(sizes)),
+                str(sum(instance.files for instance in instances)),
+                f"{max(sizes) / mean:.2f} x mean" if mean else "-",
+            )
+        )
+    yield from _aligned(rows)
+    if any(instance.files > 1 for instance in found.instances):
+        yield ""
+        yield "A key that changed after a file was written has a row in the next one as well."
+        yield "--compact writes all of an instance into one file."
+
+
+def _inputs(progress: Progress) -> Iterator[str]:
+    """Yield what the job was fed with."""
+    if progress.bounded:
+        named = f", the last with a name {progress.names[-1]!r}" if progress.names else ""
+        yield f"from {progress.bounded} bounded batches{named}"
+    for query, last in progress.streams.items():
+        yield f"from {last.number + 1} batches of stream {query}"
+
+
+def _rows(table: pa.Table, count: int) -> Iterator[str]:
+    """Yield the first rows of a table, and how many there are."""
+    shown = table.slice(0, count)
+    cells = [[_cell(value) for value in column.to_pylist()] for column in shown.columns]
+    yield from _aligned([tuple(table.column_names), *zip(*cells, strict=True)])
+    yield ""
+    yield f"{len(shown):,} of {len(table):,} rows"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+
+
+def _cell(value: object) -> str:
+    """Return a value as one line that is safe to print: a key may hold escapes of a terminal."""
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    for field in table.schema:
+        if field.type.num_fields:
+            raise InvalidValueError(
+                f"column {field.name!r} holds {field.type}, which CSV cannot; use --parquet"
+            )
+    _write(path, lambda target: pyarrow.csv.write_csv(table, target))
+
+
+def _write(path: Path, write: Callable[[Path], None]) -> None:
+    try:
+        write(path)
+    except OSError as error:
+        raise CheckpointError(f"cannot write {path}: {error}; give another file") from error

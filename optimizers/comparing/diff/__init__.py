@@ -1,0 +1,1 @@
+"""Where two tables of results differ."""

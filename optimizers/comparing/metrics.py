@@ -1,0 +1,187 @@
+"""The figures of a comparison: what is computed from the facts of batches, and how it is shown."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from optimizers.comparing.outcome import BatchFacts, Outcome
+from optimizers.comparing.table import Line, Section
+
+Batches = Sequence[BatchFacts]
+
+NOTHING = "-"
+"""What stands where there is no figure."""
+
+
+class Measure(NamedTuple):
+    """A figure of one variant.
+
+    Attributes:
+        value: the figure; where it is one of each batch, their median.
+        low: a quarter of the batches is below.
+        high: a quarter of the batches is above. Shown is half of the way from low to high.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table.
+
+    Attributes:
+        label: what it is.
+        of: how it is computed, from the batches of a variant and the same of the first variant.
+        show: how a value is written.
+        more: whether more is better; if not, less is.
+    """
+
+    label: str
+    of: Callable[[Batches, Batches], Measure | None]
+    show: Callable[[float], str]
+    more: bool
+
+    def line(self, each: Sequence[Batches]) -> Line:
+        """Return the figure of each variant, with the best marked.
+
+        What is no farther from the best than that varies by itself is marked as well; if that
+        is so of all, none is.
+        """
+        measures = [self.of(batches, each[0]) for batches in each]
+        cells = [NOTHING if measure is None else self._shown(measure) for measure in measures]
+        known = [measure for measure in measures if measure is not None]
+        if not known:
+            return Line(self.label, tuple(cells), (False,) * len(cells))
+        best = (max if self.more else min)(known, key=lambda measure: measure.value)
+        marks = [
+            measure is not None
+            and (
+                best.low <= measure.value <= best.high
+                or self.show(measure.value) == self.show(best.value)
+            )
+            for measure in measures
+        ]
+        return Line(self.label, tuple(cells), tuple(mark and not all(marks) for mark in marks))
+
+    def _shown(self, measure: Measure) -> str:
+        if measure.low == measure.high:
+            return self.show(measure.value)
+        spread = (measure.high - measure.low) / 2 / measure.value
+        return f"{self.show(measure.value)} ±{spread:.0%}"
+
+
+def section(title: str, variants: Sequence[Outcome], span: Sequence[int]) -> Section:
+    """Return the figures of some batches."""
+    each = [batches_of(outcome, span) for outcome in variants]
+    figures = [*_figures(variants[0].name), *map(_imbalance, each[0][0].loads)]
+    return Section(title, tuple(figure.line(each) for figure in figures))
+
+
+def overall(variants: Sequence[Outcome]) -> Section:
+    """Return what is not a matter of single batches; to do nothing is no merit there."""
+    rows = {
+        "plans changed": [sum(facts.changed for facts in v.batches) for v in variants],
+        "plans refused": [sum(bool(d.refused) for d in v.decisions) for v in variants],
+        "keys moved": [sum(facts.moved for facts in v.batches) for v in variants],
+    }
+    lines = [_unmarked(label, [f"{count:,}" for count in counts]) for label, counts in rows.items()]
+    planning = [f"{sum(d.seconds for d in v.decisions):.2f}" for v in variants]
+    lines.append(_unmarked("planning, CPU seconds", planning))
+    equal = ["equal" if v.difference is None else "DIFFERENT" for v in variants]
+    lines.append(_unmarked("results, beside sequential", equal))
+    return Section("all batches", tuple(lines))
+
+
+def batches_of(outcome: Outcome, span: Sequence[int]) -> list[BatchFacts]:
+    """Return the facts of some batches."""
+    return [facts for facts in outcome.batches if facts.batch in span]
+
+
+def local_share(batches: Batches) -> float | None:
+    """Return the share of tuples that stayed on their node; None if none went between keys."""
+    hops = sum(facts.hops for facts in batches)
+    return sum(facts.local for facts in batches) / hops if hops else None
+
+
+def remote_bytes(batches: Batches) -> float:
+    """Return how many bytes went to another node in a batch, on average."""
+    return sum(facts.remote_bytes for facts in batches) / len(batches)
+
+
+def speed_beside(batches: Batches, first: Batches) -> Measure:
+    """Return how many times as fast a variant was as another, batch by batch."""
+    return _median([b.seconds / a.seconds for a, b in zip(batches, first, strict=True)])
+
+
+def size_text(size: float) -> str:
+    """Write a number of bytes for people.
+
+    >>> size_text(1_234_567)
+    '1.23 MB'
+    """
+    for unit, power in (("GB", 9), ("MB", 6), ("kB", 3)):
+        if size >= 10**power:
+            return f"{size / 10**power:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
+def _median(values: Sequence[float]) -> Measure:
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    return Measure(float(middle), float(low), float(high))
+
+
+def _exactly(value: float | None) -> Measure | None:
+    return None if value is None else Measure(value, value, value)
+
+
+def _imbalance(operator: str) -> Figure:
+    """Return how many times the average load the busiest instance had, weighed by load."""
+
+    def of(batches: Batches, _: Batches) -> Measure | None:
+        loads = [facts.loads[operator] for facts in batches if facts.loads[operator]]
+        total = sum(map(sum, loads))
+        return _exactly(sum(max(load) * len(load) for load in loads) / total if total else None)
+
+    return Figure(f"busiest {operator}, times the mean", of, "{:.2f}".format, more=False)
+
+
+def _unmarked(label: str, cells: Sequence[str]) -> Line:
+    return Line(label, tuple(cells), (False,) * len(cells))
+
+
+def _per_batch(of: Callable[[BatchFacts], float]) -> Callable[[Batches, Batches], Measure]:
+    return lambda batches, _: _median([of(facts) for facts in batches])
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _figures(first: str) -> Iterator[Figure]:
+    yield Figure(
+        "tuples a second",
+        _per_batch(lambda facts: facts.tuples / facts.seconds),
+        "{:,.0f}".format,
+        more=True,
+    )
+    yield Figure("seconds a batch", _per_batch(lambda facts: facts.seconds), _seconds, more=False)
+    yield Figure(f"speed beside {first}", speed_beside, "{:.2f}".format, more=True)
+    yield Figure(
+        "makespan of a batch, CPU s", _per_batch(lambda facts: facts.makespan), _seconds, more=False
+    )
+    yield Figure(
+        "tuples that stay on a node",
+        lambda batches, _: _exactly(local_share(batches)),
+        "{:.1%}".format,
+        more=True,
+    )
+    yield Figure(
+        "bytes between nodes, a batch",
+        lambda batches, _: _exactly(remote_bytes(batches)),
+        size_text,
+        more=False,
+    )

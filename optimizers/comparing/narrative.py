@@ -1,0 +1,113 @@
+"""What a comparison shows, in sentences."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from optimizers.comparing.metrics import (
+    Measure,
+    batches_of,
+    local_share,
+    remote_bytes,
+    speed_beside,
+)
+from optimizers.comparing.outcome import Outcome
+from optimizers.statistics import Probe
+from sketches.values import FrozenMap
+
+_NONE: Mapping[str, str] = FrozenMap()
+_NOTABLE = 0.02  # of all tuples, or bytes; less is within what a stream's chance brings about
+
+_PAIRS = Probe.PAIRS.value
+_APART = ": the keys of this stream do not belong together, or not for long enough to be learned"
+
+
+def summary(
+    variants: Sequence[Outcome],
+    span: Sequence[int],
+    *,
+    imagined: bool,
+    failed: Mapping[str, str] = _NONE,
+) -> str:
+    """Return what the figures of these batches show.
+
+    Args:
+        variants: what each came to; the others are held against the first.
+        span: which batches.
+        imagined: whether all nodes are one machine.
+        failed: the variants that have no figures, and in a line, why.
+    """
+    ends = [f"{name} FAILED and is left out: {why}." for name, why in failed.items()]
+    return " ".join([*_sentences(variants, span, imagined=imagined), *ends])
+
+
+def _sentences(
+    variants: Sequence[Outcome], span: Sequence[int], *, imagined: bool
+) -> Iterator[str]:
+    yield from _about_strategies(variants)
+    yield from _about_locality(variants, span)
+    yield from _about_results(variants)
+    if imagined:
+        yield (
+            "All nodes are one machine here: bytes between nodes are those that would cross a "
+            "network, and speeds show what the variants cost, not what they would save there."
+        )
+
+
+def _about_strategies(variants: Sequence[Outcome]) -> Iterator[str]:
+    """Say of whom nothing can be learned here: who has nothing to do, or fails."""
+    for outcome in variants:
+        for said in outcome.idle:
+            yield f"{outcome.name}: {said}."
+        refused = [decision.refused for decision in outcome.decisions if decision.refused]
+        if refused:
+            yield (
+                f"{len(refused)} of {len(outcome.decisions)} decisions of {outcome.name} were "
+                f"refused, the first for {refused[0]}."
+            )
+
+
+def _has_looked(outcome: Outcome) -> bool:
+    """Return whether a variant has looked at which keys come together, and decided by that."""
+    decided = any(said.after >= 0 and not said.refused for said in outcome.decisions)
+    return _PAIRS in outcome.observes and decided
+
+
+def _about_locality(variants: Sequence[Outcome], span: Sequence[int]) -> Iterator[str]:
+    idle = {outcome.name for outcome in variants[1:] if outcome.idle}
+    judged = [outcome for outcome in variants if outcome.name not in idle]
+    each = {outcome.name: batches_of(outcome, span) for outcome in judged}
+    shares = {name: local_share(batches) for name, batches in each.items()}
+    known = {name: share for name, share in shares.items() if share is not None}
+    first, *others = each
+    if first not in known or not others:
+        return
+    best = max(known, key=known.__getitem__)
+    if known[best] < known[first] + _NOTABLE:
+        why = _APART if any(map(_has_looked, judged[1:])) else ""
+        yield (
+            "None of the others keeps notably more tuples on their node than "
+            f"{first} ({known[first]:.0%}){why}."
+        )
+        return
+    yield (
+        f"{best} keeps {known[best]:.0%} of the tuples between keyed operators on their node, "
+        f"{first} {known[first]:.0%};"
+    )
+    here, there = remote_bytes(each[best]), remote_bytes(each[first])
+    less = f"{1 - here / there:.0%} fewer" if here < (1 - _NOTABLE) * there else "no fewer"
+    yield f"that is {less} bytes between nodes, {_speed(speed_beside(each[best], each[first]))}."
+
+
+def _speed(beside: Measure) -> str:
+    """Return a speed in words; what may be chance is not called a difference."""
+    if beside.low <= 1 <= beside.high:
+        return f"at about the same speed ({beside.value:.2f} times)"
+    return f"at {beside.value:.2f} times the speed"
+
+
+def _about_results(variants: Sequence[Outcome]) -> Iterator[str]:
+    wrong = [outcome for outcome in variants if outcome.difference is not None]
+    if not wrong:
+        every = "All results" if len(variants) > 1 else "Its results"
+        yield f"{every} equal those of a sequential run."
+    for outcome in wrong:
+        yield f"THE RESULTS OF {outcome.name} ARE WRONG: {outcome.difference}."

@@ -1,0 +1,75 @@
+"""The sequential reference: what a job comes to when nothing is spread over anything."""
+
+from collections.abc import Mapping
+from time import perf_counter
+
+import pyarrow as pa
+
+from optimizers.cluster import Cluster
+from optimizers.comparing.results import outputs_of, results_of
+from optimizers.plan import Plan
+from optimizers.runtime.driver.coordinator import Coordinator
+from optimizers.runtime.local_runner import run_batch
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.storage.location import Location
+from optimizers.runtime.work import Settings
+from optimizers.strategies.fixed import Fixed
+from optimizers.topology import Topology
+
+
+class Reference:
+    """The job done in this process by one instance of each operator, under one plan.
+
+    So nothing is routed, moved or run twice, and its results are what any other execution must
+    come to. An operator that minds the order of tuples from several senders (such as `Last` after
+    another keyed operator) has no one result, and is no subject for it.
+
+    >>> import tempfile
+    >>> job = Topology.source("words").then("count", key="word", parallelism=4)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     reference = Reference(job, folder)
+    ...     reference.execute({"words": pa.table({"word": ["to", "be", "to"]})})
+    ...     sorted(reference.results("count").to_pylist(), key=lambda row: row["word"])
+    [{'word': 'be', 'count': 1}, {'word': 'to', 'count': 2}]
+
+    Args:
+        topology: the job.
+        folder: an empty folder for its state.
+        keep_output: whether what leaves the job is kept.
+    """
+
+    def __init__(self, topology: Topology, folder: str, *, keep_output: bool = True) -> None:
+        alone = Plan(parallelism={operator.name: 1 for operator in topology.operators})
+        self._topology = topology.under(alone)
+        self._checkpoint = Checkpoint.create_or_open(Location(folder), self._topology, seed=0)
+        self._coordinator = Coordinator(
+            self._topology,
+            Cluster.uniform(1),
+            Fixed(Plan()),
+            self._checkpoint,
+            settings=Settings(keep_output=keep_output),
+        )
+
+    def execute(self, sources: Mapping[str, pa.Table]) -> None:
+        """Do the next batch.
+
+        Args:
+            sources: the tuples of each source.
+        """
+        assignment = self._coordinator.assign()
+        started = perf_counter()
+        batches = {name: [table.to_batches()] for name, table in sources.items()}
+        try:
+            reports = run_batch(assignment.work, assignment.ticket, batches)
+        except Exception as error:
+            error.add_note("in the sequential reference, which runs before all variants")
+            raise
+        self._coordinator.commit(assignment, reports, perf_counter() - started)
+
+    def results(self, operator: str) -> pa.Table:
+        """Return a row for each key of an operator: the columns of its key, and its results."""
+        return results_of(self._checkpoint, self._topology, operator)
+
+    def outputs(self) -> dict[str, pa.Table]:
+        """Return what left the job in the last batch, by the operator that emitted it."""
+        return outputs_of(self._checkpoint)

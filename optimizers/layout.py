@@ -1,0 +1,186 @@
+"""Where a job runs under a plan: which instance is a task of which stage, and on which node."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from grouping.groupings import Fields, LocalOrShuffle
+from grouping.owners import KeyOwners
+from grouping.routing_table import RoutingTable
+from optimizers.cluster import Cluster
+from optimizers.deployment import Deployment, default_groups
+from optimizers.operators import Edge, EdgeName
+from optimizers.plan import Plan
+from optimizers.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instance:
+    """One instance of an operator."""
+
+    operator: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.operator}[{self.number}]"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A job as one plan lays it out.
+
+    Stage 0 are the sources; each further stage waits for the one before and has one task for each
+    instance of its operators. Tuples travel between stages. An operator that just continues where
+    its tuples are, instance by instance, has no stage of its own: it is *attached* to the one that
+    feeds it.
+
+    >>> from optimizers import Cluster, Plan, Topology
+    >>> job = Topology.source("s").then("a", key="k", parallelism=2).then("b", key="l")
+    >>> layout = Layout.of(job, Cluster.uniform(2), Plan())
+    >>> [[str(instance) for instance in stage] for stage in layout.stages]
+    [['s[0]'], ['a[0]', 'a[1]'], ['b[0]']]
+
+    Attributes:
+        topology: the job, with parallelism and groupings as they are in force.
+        homes: the deployment of each operator.
+    """
+
+    topology: Topology
+    homes: Mapping[str, Deployment]
+
+    @classmethod
+    def of(cls, topology: Topology, cluster: Cluster, plan: Plan) -> "Layout":
+        """Lay a job out as a plan says; what it leaves open is spread evenly."""
+        job, machines = topology.under(plan), cluster.under(plan)
+        homes = {
+            operator.name: plan.placement.get(operator.name)
+            or Deployment(machines.deal(operator.parallelism), default_groups(operator))
+            for operator in job.operators
+        }
+        return cls(job, homes)
+
+    @cached_property
+    def attached(self) -> frozenset[str]:
+        """The operators without a stage of their own."""
+        return frozenset(
+            operator.name
+            for operator in self.topology.operators
+            if not operator.keyed and self._continues(self.topology.inputs(operator.name))
+        )
+
+    @cached_property
+    def stage_of(self) -> dict[str, int]:
+        """The stage of each operator."""
+        stages: dict[str, int] = {}
+        for name in self.topology.order:
+            before = [stages[edge.source] for edge in self.topology.inputs(name)]
+            stages[name] = max(before, default=-1) + (name not in self.attached)
+        return stages
+
+    @cached_property
+    def stages(self) -> tuple[tuple[Instance, ...], ...]:
+        """The tasks of each stage."""
+        found: list[list[Instance]] = [[] for _ in range(1 + max(self.stage_of.values()))]
+        for name in self.topology.order:
+            if name not in self.attached:
+                count = self.topology.operator(name).parallelism
+                found[self.stage_of[name]] += [Instance(name, number) for number in range(count)]
+        return tuple(map(tuple, found))
+
+    def node_of(self, instance: Instance) -> str:
+        """Return the node that an instance is on."""
+        return self.homes[instance.operator].nodes[instance.number]
+
+    def task_of(self, instance: Instance) -> int:
+        """Return which task of its stage an instance is."""
+        return self._tasks[instance]
+
+    def next_task(self, stage: int, target: Instance) -> int:
+        """Return the task of the stage after ``stage`` that tuples for an instance go through.
+
+        It is the instance itself, or where that is in a later stage, one on the same node.
+        """
+        known = self._ways.get((stage, target))
+        if known is None:
+            known = self._ways[stage, target] = self._way(stage, target)
+        return known
+
+    def _way(self, stage: int, target: Instance) -> int:
+        following = stage + 1
+        if self.stage_of[target.operator] == following:
+            return self.task_of(target)
+        tasks = self.stages[following]
+        node = self.node_of(target)
+        near = [place for place, instance in enumerate(tasks) if self.node_of(instance) == node]
+        # Instances are mostly dealt to nodes in turn, so that their own numbers would crowd.
+        turn = self.local(target.operator, node).index(target.number)
+        return near[turn % len(near)] if near else target.number % len(tasks)
+
+    def owners(self, operator: str) -> KeyOwners:
+        """Return who owns the keys of a keyed operator; of a partial one, by one of its edges."""
+        for edge in self.topology.inputs(operator):
+            owners = self._owners[edge.name]
+            if owners is not None:
+                return owners
+        return KeyOwners(self.homes[operator].groups, seed=self.topology.seed)
+
+    def owners_on(self, edge: Edge) -> KeyOwners | None:
+        """Return who gets which key by an edge; None where its tuples are spread otherwise."""
+        return self._owners[edge.name]
+
+    def local(self, operator: str, node: str) -> tuple[int, ...]:
+        """Return the instances of an operator that are on a node."""
+        nodes = self.homes[operator].nodes
+        return tuple(number for number, name in enumerate(nodes) if name == node)
+
+    @cached_property
+    def _ways(self) -> dict[tuple[int, Instance], int]:
+        return {}
+
+    @cached_property
+    def _tasks(self) -> dict[Instance, int]:
+        return {instance: place for stage in self.stages for place, instance in enumerate(stage)}
+
+    @cached_property
+    def _owners(self) -> dict[EdgeName, KeyOwners | None]:
+        return {edge.name: self._owners_by(edge) for edge in self.topology.edges}
+
+    def _owners_by(self, edge: Edge) -> KeyOwners | None:
+        target = self.topology.operator(edge.target)
+        grouping = self.topology.grouping(*edge.name)
+        if not target.keyed or not grouping.one_owner:
+            return None
+        table = grouping if isinstance(grouping, RoutingTable) else None
+        rule = None if isinstance(grouping, Fields | RoutingTable) else grouping
+        groups, seed = self.homes[target.name].groups, self.topology.seed
+        return KeyOwners(groups, table, rule, target.parallelism, seed)
+
+    def _continues(self, inputs: tuple[Edge, ...]) -> bool:
+        if len(inputs) != 1:
+            return False
+        edge = inputs[0]
+        return (
+            isinstance(self.topology.grouping(*edge.name), LocalOrShuffle)
+            and self.homes[edge.source].nodes == self.homes[edge.target].nodes
+        )
+
+
+def completed(plan: Plan, topology: Topology) -> Plan:
+    """Return a plan with all that says where keys are, for state lies as it says.
+
+    Somebody may take the job up again who declares it with other numbers of instances, or other
+    groupings. They then go by the plan, and do not look for keys where they never were.
+    """
+    job = topology.under(plan)
+    keyed = [operator for operator in job.operators if operator.keyed]
+    parallelism = {operator.name: operator.parallelism for operator in keyed}
+    routing = {
+        operator.name: job.grouping(*job.inputs(operator.name)[0].name)
+        for operator in keyed
+        if not operator.partial
+    }
+    return replace(
+        plan,
+        parallelism={**parallelism, **plan.parallelism},
+        routing={**routing, **plan.routing},
+    )

@@ -1,0 +1,1 @@
+"""The driver's half of a job: from batch to batch, and from plan to plan."""

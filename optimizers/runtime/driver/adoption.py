@@ -1,0 +1,194 @@
+"""Keys that no table knows get an owner beside their partners, once a batch has shown them.
+
+Several senders route a batch at once, on machines of their own, and none of them sees the others'
+tuples. So nobody could say before a batch is routed where all of them are to send a new key. In its
+first batch it goes by hash, as the plan in force says. At the end of the batch the driver knows
+from the reports with which keys it came, and has it move to where most of those live: as a plan
+that comes into force with the next batch, written down before it like any other. So a key has one
+owner in every batch, and its state goes with it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.hashing import Parts
+from grouping.keygraph.first_touch import first_touch
+from grouping.keygraph.key_pairs import KeyPairs
+from grouping.keygraph.spreading import spread
+from grouping.routing_table import RoutingTable
+from optimizers.layout import Instance, Layout
+from optimizers.operators import EdgeName
+from optimizers.runtime.observe.probes import PAIRS, name_of
+from optimizers.runtime.task.reports import TaskReport
+from optimizers.topology import Topology
+from sketches.key_identity import distinct
+from sketches.keys import KeyColumn, Pairs, as_keys
+from sketches.space_saving import SpaceSaving
+
+Floats = NDArray[np.float64]
+
+_MOST_PAIRS = 1 << 18
+_WORTH = 0.01  # the share of tuples whose keys must be unknown for a plan of its own
+_KEYS_A_BATCH = 1 << 16  # a plan is written down whole; where tables are large, not in each batch
+
+
+def adopting(topology: Topology, operator: str) -> RoutingTable | None:
+    """Return the table of an operator if its unknown keys are to get an owner."""
+    groupings = [topology.grouping(*edge.name) for edge in topology.inputs(operator)]
+    table = groupings[0] if groupings else None
+    return table if isinstance(table, RoutingTable) and table.adopts else None
+
+
+def adopting_hops(topology: Topology) -> list[EdgeName]:
+    """Return the hops on which unknown keys are to get owners, at both ends."""
+    return [
+        hop
+        for hop in topology.keyed_hops
+        if all(adopting(topology, name) is not None for name in hop)
+    ]
+
+
+class Adoption:
+    """Gives unknown keys an owner, batch by batch, under one division of the known ones."""
+
+    def __init__(self) -> None:
+        self._loads: dict[str, Floats] = {}
+        self._batches = 0  # since keys were given owners
+
+    def after(self, layout: Layout, reports: Sequence[TaskReport]) -> dict[str, RoutingTable]:
+        """Return the tables of operators that know keys now which they did not before a batch.
+
+        Args:
+            layout: the job as it is laid out.
+            reports: what the tasks of the batch report, in an order of their own.
+        """
+        tables = {
+            name: table
+            for name in layout.topology.order
+            if (table := adopting(layout.topology, name)) is not None
+        }
+        known = dict(tables)
+        self._batches += 1
+        due = self._batches * _KEYS_A_BATCH > sum(map(len, tables.values()))
+        for hop in adopting_hops(layout.topology) if due else ():
+            pairs = _pairs_of(reports, hop)
+            if _unknown_share(pairs, tables[hop[0]], tables[hop[1]]) >= _WORTH:
+                tables |= _Hop(layout, hop, self._loads).adopted(pairs, tables)
+        self._count(layout, reports)
+        changed = {name: table for name, table in tables.items() if table is not known[name]}
+        if changed:
+            self._batches = 0
+        return changed
+
+    def _count(self, layout: Layout, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            operator = layout.topology.operator(report.operator)
+            loads = self._loads.setdefault(operator.name, np.zeros(operator.parallelism))
+            loads[report.instance] += report.tuples
+
+
+@dataclass(frozen=True)
+class _Hop:
+    """Two keyed operators of which one feeds the other, on their nodes."""
+
+    layout: Layout
+    names: EdgeName
+    loads: Mapping[str, Floats]
+
+    def adopted(
+        self, pairs: KeyPairs, tables: Mapping[str, RoutingTable]
+    ) -> dict[str, RoutingTable]:
+        """Return both tables with the keys of all pairs in them."""
+        nodes = sorted({node for name in self.names for node in self._homes(name)})
+        numbers = {node: number for number, node in enumerate(nodes)}
+        sides = [
+            self._side(name, keys, tables[name], numbers)
+            for name, keys in zip(self.names, (pairs.left, pairs.right), strict=True)
+        ]
+        # What comes with nothing known has nowhere to go: it stays, and others may come to it.
+        left = sides[0]
+        numbered, _ = distinct(left.keys)
+        silent = np.bincount(numbered, sides[1].known)[numbered] == 0
+        small = (
+            left.on_nodes(left.known | silent, len(nodes)),
+            sides[1].on_nodes(sides[1].known, len(nodes)),
+        )
+        shares = np.array([np.bincount(side.homes, minlength=len(nodes)) for side in sides])
+        loads = np.array([np.bincount(side.homes, side.loads, len(nodes)) for side in sides])
+        placed = first_touch(pairs, small, loads, shares=shares, seed=self.layout.topology.seed)
+        return {
+            name: side.with_all(tables[name], nodes_of.assign(side.keys), pairs.counts)
+            for name, side, nodes_of in zip(self.names, sides, placed, strict=True)
+        }
+
+    def _side(
+        self, name: str, keys: Any, table: RoutingTable, numbers: Mapping[str, int]
+    ) -> "_Side":
+        column = as_keys(keys, seed=self.layout.topology.seed)
+        known, parts = table.find(column)
+        owners = np.where(known, parts, self.layout.owners(name).assign(column))
+        homes = np.array([numbers[node] for node in self._homes(name)], dtype=np.int32)
+        loads = self.loads.get(name, np.zeros(len(homes)))
+        return _Side(column, known, owners, homes, loads)
+
+    def _homes(self, name: str) -> list[str]:
+        number = self.layout.topology.operator(name).parallelism
+        return [self.layout.node_of(Instance(name, place)) for place in range(number)]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The keys of one operator, one for each pair.
+
+    Attributes:
+        keys: the keys.
+        known: which of them its table knows.
+        owners: the instance that has each.
+        homes: for each instance, the number of its node.
+        loads: how many tuples each instance had so far.
+    """
+
+    keys: KeyColumn
+    known: NDArray[np.bool_]
+    owners: Parts
+    homes: Parts
+    loads: Floats
+
+    def on_nodes(self, which: NDArray[np.bool_], nodes: int) -> RoutingTable:
+        """Return a table of the nodes that some of the keys are on."""
+        return RoutingTable(
+            self.keys.take(np.flatnonzero(which)), self.homes[self.owners[which]], nodes
+        )
+
+    def with_all(self, table: RoutingTable, nodes: Parts, counts: Floats) -> RoutingTable:
+        """Return the operator's table with the keys that it does not know, on these nodes."""
+        rows = np.flatnonzero(~self.known)
+        if not len(rows):
+            return table
+        numbers, firsts = distinct(self.keys.take(rows))
+        first = rows[firsts]
+        amounts = np.bincount(numbers, counts[rows]).astype(np.float64, copy=False)
+        chosen = spread(nodes[first], amounts, self.homes, self.owners[first])
+        return table.with_keys(self.keys.take(first), chosen)
+
+
+def _pairs_of(reports: Sequence[TaskReport], hop: EdgeName) -> KeyPairs:
+    """Return the pairs of keys that the tasks of a batch have seen on a hop."""
+    sketch = SpaceSaving(_MOST_PAIRS)
+    for report in reports:
+        for table in report.observed.get(name_of(PAIRS, *hop), ()):
+            pairs = Pairs(table.column("left"), table.column("right"))
+            sketch.update(pairs, table.column("count").to_numpy().astype(np.float64))
+    return KeyPairs.of(sketch)
+
+
+def _unknown_share(pairs: KeyPairs, first: RoutingTable, second: RoutingTable) -> float:
+    """Return the share of tuples with a key that its table does not know."""
+    if not pairs.total:
+        return 0.0
+    unknown = ~(first.find(pairs.left)[0] & second.find(pairs.right)[0])
+    return float(pairs.counts[unknown].sum()) / pairs.total

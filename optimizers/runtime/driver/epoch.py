@@ -1,0 +1,204 @@
+"""What was seen in an epoch: the reports of its batches, put together as `Statistics`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.layout import Instance, Layout
+from optimizers.operators import EdgeName
+from optimizers.runtime.observe import probes
+from optimizers.runtime.observe.cost_tally import count_costs
+from optimizers.runtime.task.reports import TaskReport
+from optimizers.statistics import (
+    EdgeStatistics,
+    GroupStatistics,
+    GroupTraffic,
+    OperatorStatistics,
+    Statistics,
+)
+from sketches.cost_sketch import CostSketch
+from sketches.keys import Pairs
+from sketches.space_saving import SpaceSaving
+
+_PAIRS = 1 << 20
+_KEYS = 1 << 18
+_COSTS = {"width": 1 << 10, "depth": 4, "exact": 1 << 10}  # of each instance
+
+Floats = NDArray[np.float64]
+
+
+class Epoch:
+    """Adds up what the batches of an epoch report.
+
+    Args:
+        layout: the job, laid out as it was throughout.
+        number: of the epoch.
+    """
+
+    def __init__(self, layout: Layout, number: int) -> None:
+        self._layout = layout
+        self._number = number
+        self._batches = 0
+        self._seconds = 0.0
+        self._tuples: dict[str, float] = defaultdict(float)
+        self._busy: dict[str, float] = defaultdict(float)
+        self._hottest: dict[str, float] = defaultdict(float)
+        self._edges: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(4))
+        self._pairs: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
+        self._keys: dict[str, SpaceSaving] = {}
+        self._groups: dict[str, Floats] = {}
+        self._traffic: dict[EdgeName, Floats] = {}
+        self._costs: dict[str, dict[tuple[str, str], dict[int, CostSketch]]] = {}
+
+    @property
+    def batches(self) -> int:
+        """How many batches were added."""
+        return self._batches
+
+    @property
+    def edges(self) -> dict[EdgeName, EdgeStatistics]:
+        """What each edge carried."""
+        return {name: EdgeStatistics(*flow) for name, flow in self._edges.items()}
+
+    def add(self, reports: Iterable[TaskReport], seconds: float) -> None:
+        """Add the reports of one batch, and how long it took."""
+        self._seconds += seconds
+        hottest: dict[str, int] = defaultdict(int)
+        for report in reports:
+            self._tuples[report.operator] += report.tuples
+            self._busy[report.operator] += report.seconds
+            hottest[report.operator] = max(hottest[report.operator], report.hottest)
+            for name, flows in edge_flows(report, self._layout).items():
+                self._edges[name] += flows
+            for seen, tables in report.observed.items():
+                self._observe(probes.kind_of(seen), tables, report)
+        for operator, most in hottest.items():
+            self._hottest[operator] += most
+        self._batches += 1
+
+    def statistics(
+        self, state_bytes: dict[str, float], history: dict[EdgeName, KeyPairs]
+    ) -> Statistics:
+        """Return what was seen.
+
+        Args:
+            state_bytes: how much state each operator holds.
+            history: pairs of the epochs before, see `Statistics.history`.
+        """
+        topology = self._layout.topology
+        held_out = {
+            hop: KeyPairs.of(second) for hop, (_, second) in self._pairs.items() if len(second)
+        }
+        pairs = {hop: KeyPairs.of(first) for hop, (first, _) in self._pairs.items()}
+        return Statistics(
+            epoch=self._number,
+            seconds=self._seconds,
+            operators={
+                name: OperatorStatistics(
+                    count,
+                    self._busy[name],
+                    state_bytes.get(name, 0.0),
+                    min(1.0, self._hottest[name] / count)
+                    if count and topology.operator(name).keyed
+                    else None,
+                )
+                for name, count in self._tuples.items()
+            },
+            edges=self.edges,
+            pairs=pairs,
+            held_out=held_out,
+            history={hop: known for hop, known in history.items() if hop in pairs},
+            keys={name: KeyCounts.of(sketch) for name, sketch in self._keys.items()},
+            groups={
+                name: self._group_statistics(name, tuples, state_bytes.get(name, 0.0))
+                for name, tuples in self._groups.items()
+            },
+            traffic={hop: _as_traffic(cells) for hop, cells in self._traffic.items()},
+            costs={name: self._costs_of(name) for name in self._costs},
+        )
+
+    def _observe(
+        self, kind: tuple[str, ...], tables: Sequence[pa.Table], report: TaskReport
+    ) -> None:
+        match kind:
+            case (probes.PAIRS, first, second):
+                # What is learned from every other batch is tried on those between.
+                sketches = self._pairs.setdefault(
+                    (first, second), (SpaceSaving(_PAIRS // 2), SpaceSaving(_PAIRS // 2))
+                )
+                for table in tables:
+                    pairs = Pairs(table.column("left"), table.column("right"))
+                    sketches[self._batches % 2].update(pairs, _counts(table))
+            case (probes.KEYS, operator):
+                sketch = self._keys.setdefault(operator, SpaceSaving(_KEYS))
+                for table in tables:
+                    sketch.update(table.column("key"), _counts(table))
+            case (probes.GROUPS, operator):
+                number = self._layout.topology.operator(operator).key_groups
+                seen = self._groups.setdefault(operator, np.zeros((2, number)))
+                for table in tables:
+                    tuples = table.column("tuples").to_numpy()
+                    seen[0] += tuples
+                    seen[1] += tuples * (report.seconds / max(report.tuples, 1))
+            case (probes.COSTS, operator, key, told):
+                sketches_of = self._costs.setdefault(operator, {}).setdefault((told, key), {})
+                sketch_of = sketches_of.setdefault(report.instance, CostSketch(**_COSTS))
+                for table in tables:
+                    count_costs(sketch_of, table)
+            case (probes.TRAFFIC, first, second):
+                job = self._layout.topology
+                shape = job.operator(first).key_groups, job.operator(second).key_groups
+                cells = self._traffic.setdefault((first, second), np.zeros(shape))
+                for table in tables:
+                    places = [table.column(name).to_numpy() for name in ("source", "target")]
+                    cells[places[0], places[1]] += table.column("tuples").to_numpy()
+
+    def _costs_of(self, operator: str) -> tuple[CostSketch, ...]:
+        """Return the costs at each instance: of each tuple, if they were told apart at all.
+
+        Keys of several kinds do not go into one sketch; then it is those that came most.
+        """
+        seen = self._costs[operator]
+        told_apart = any(told == probes.EACH for told, _ in seen)
+        totals = {
+            (sum(sketch.total for sketch in sketches.values()), kind): sketches
+            for (told, kind), sketches in seen.items()
+            if (told == probes.EACH) is told_apart
+        }
+        chosen = totals[max(totals)]
+        number = self._layout.topology.operator(operator).parallelism
+        return tuple(chosen.get(instance, CostSketch(**_COSTS)) for instance in range(number))
+
+    def _group_statistics(self, name: str, seen: Floats, state_bytes: float) -> GroupStatistics:
+        """Return the load of each key group, as shares of the epoch's time."""
+        tuples, seconds = seen
+        into = sum(self._edges[edge.name][1] for edge in self._layout.topology.inputs(name))
+        share = tuples / max(tuples.sum(), 1.0)
+        time = max(self._seconds, 1e-9)
+        return GroupStatistics(seconds / time, share, share * into / time, share * state_bytes)
+
+
+def edge_flows(report: TaskReport, layout: Layout) -> dict[EdgeName, Floats]:
+    """Return by edge what a task sent: tuples and bytes, and how many of each stayed local."""
+    found: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(4))
+    home = layout.node_of(Instance(report.operator, report.instance))
+    for (number, target), flow in report.sent.items():
+        edge = layout.topology.edges[number]
+        local = layout.node_of(Instance(edge.target, target)) == home
+        found[edge.name] += (flow.rows, flow.bytes, flow.rows * local, flow.bytes * local)
+    return found
+
+
+def _counts(table: pa.Table) -> Floats:
+    counts: Floats = table.column("count").to_numpy().astype(np.float64)
+    return counts
+
+
+def _as_traffic(cells: Floats) -> GroupTraffic:
+    sources, targets = np.nonzero(cells)
+    return GroupTraffic(sources, targets, cells[sources, targets])

@@ -1,0 +1,107 @@
+"""What has happened in a job so far: the last batches and decisions, and sums over all of them."""
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from optimizers.runtime.driver.summary import BatchSummary, Decision
+from sketches.checks import whole
+
+REMEMBERED = 1_000
+"""How many batches, and how many decisions, are kept unless it is said otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over all that happened since a driver began, whatever of it is still kept.
+
+    Attributes:
+        batches: how many batches were done.
+        tuples: how many tuples came into the job.
+        seconds: how long the batches took together.
+        taken_over: how many keys changed their instance.
+        decisions: how often the optimizer was asked.
+        applied: how many of its decisions changed something.
+        refused: how many of them could not be carried out.
+        skipped: how many rows operators could not take in that were left out.
+        aside: how many of them were handed aside.
+        fitted: how often the plan was fitted to machines that came or went.
+    """
+
+    batches: int = 0
+    tuples: int = 0
+    seconds: float = 0.0
+    taken_over: int = 0
+    decisions: int = 0
+    applied: int = 0
+    refused: int = 0
+    skipped: int = 0
+    aside: int = 0
+    fitted: int = 0
+
+
+class History:
+    """Keeps what happened last in full, and of the rest sums only, so that it never grows.
+
+    >>> history = History(2)
+    >>> for batch in range(5):
+    ...     history.add_batch(BatchSummary(batch, 0, 0.5, (), {}), tuples=10)
+    >>> [summary.batch for summary in history.batches], history.totals.tuples
+    ([3, 4], 50)
+
+    Args:
+        remember: how many batches, and how many decisions, are kept.
+    """
+
+    def __init__(self, remember: int = REMEMBERED) -> None:
+        length = whole("remember", remember, at_least=1)
+        self._batches: deque[BatchSummary] = deque(maxlen=length)
+        self._decisions: deque[Decision] = deque(maxlen=length)
+        self.totals = Totals()
+
+    @property
+    def batches(self) -> list[BatchSummary]:
+        """The last batches."""
+        return list(self._batches)
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """The last decisions: the last one whole, those before it in outline."""
+        return list(self._decisions)
+
+    def add_batch(self, summary: BatchSummary, *, tuples: int) -> None:
+        """Add a batch, and how many tuples came into the job in it."""
+        self._batches.append(summary)
+        sums = self.totals
+        self.totals = replace(
+            sums,
+            batches=sums.batches + 1,
+            tuples=sums.tuples + tuples,
+            seconds=sums.seconds + summary.seconds,
+            taken_over=sums.taken_over + summary.taken_over,
+            skipped=sums.skipped + sum(summary.skipped.values()),
+            aside=sums.aside + sum(summary.aside.values()),
+        )
+
+    def add_decision(self, decision: Decision) -> None:
+        """Add a decision. The one before learns what became of it, if this one is after a batch.
+
+        Its tables are forgotten: they would be what grows, see `outline`.
+        """
+        said = self._decisions
+        if said:
+            said[-1] = said[-1].in_outline()
+        sums = self.totals
+        if decision.fits:
+            said.append(decision)
+            self.totals = replace(sums, fitted=sums.fitted + 1)
+            return
+        last = next((n for n in reversed(range(len(said))) if not said[n].fits), None)
+        if last is not None and said[last].since is None and decision.after >= 0:
+            said[last] = replace(said[last], since=decision.before)
+        said.append(decision)
+        self.totals = replace(
+            sums,
+            decisions=sums.decisions + 1,
+            applied=sums.applied + decision.applied,
+            refused=sums.refused + bool(decision.refused),
+        )

@@ -1,0 +1,103 @@
+"""Plans in outline: what was decided, with a few words in place of each table.
+
+A job goes on for months and remembers its last thousand decisions. A table of 100,000 keys takes
+some 18 MB, so that only the last decision keeps its tables.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from grouping.groupings import GROUPINGS, Grouping, grouping_to_dict
+from grouping.routing_table import RoutingTable
+from optimizers.cluster import Node
+from optimizers.deployment import Deployment
+from optimizers.operators import EdgeName
+from optimizers.plan import Note, Plan
+from sketches.values import FrozenMap
+
+_SHOWN = 200  # characters of what a thing says of itself
+_DIGEST = 8  # bytes: enough to tell a thousand tables apart
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is remembered of a grouping or a deployment.
+
+    >>> from grouping.routing_table import RoutingTable
+    >>> table = RoutingTable(["Asia", "Europe"], [0, 1], instances=2)
+    >>> outline_of(table).text
+    'RoutingTable(2 str keys, instances=2)'
+    >>> outline_of(table) == outline_of(table.with_keys(["Africa"], [0]))
+    False
+
+    Attributes:
+        text: how it reads, shortened.
+        digest: a fingerprint of all that is in it; equal things have equal ones.
+    """
+
+    text: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.text}, {self.digest}"
+
+
+@dataclass(frozen=True)
+class PlanOutline:
+    """A plan whose tables, deployments and schedules are told in outline; else as `Plan`.
+
+    Attributes:
+        parallelism: how many instances an operator has.
+        batch: how many tuples an operator emits at once.
+        routing: in outline, who owns which key.
+        placement: in outline, where key groups and instances live.
+        scheduling: in outline, how tuples of an edge are spread.
+        add: nodes to be added.
+        drain: nodes to be emptied.
+        notes: why.
+    """
+
+    parallelism: Mapping[str, int]
+    batch: Mapping[str, int]
+    routing: Mapping[str, Outline]
+    placement: Mapping[str, Outline]
+    scheduling: Mapping[EdgeName, Outline]
+    add: tuple[Node, ...]
+    drain: tuple[str, ...]
+    notes: tuple[Note, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> "PlanOutline":
+        """Return the outline of a plan."""
+        told: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
+        for part in ("routing", "placement", "scheduling"):
+            named = {name: outline_of(value) for name, value in told[part].items()}
+            told[part] = FrozenMap(named)
+        return cls(**told)
+
+    def __bool__(self) -> bool:
+        """Whether anything was decided."""
+        return any(getattr(self, field.name) for field in fields(self) if field.name != "notes")
+
+
+def outline_of(value: Grouping | Deployment) -> Outline:
+    """Return a grouping or a deployment in outline."""
+    text = repr(value)
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    for part in _content(value, text):
+        digest.update(part)
+    return Outline(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...", digest.hexdigest())
+
+
+def _content(value: Grouping | Deployment, text: str) -> tuple[bytes, ...]:
+    """Return all that is in it, as bytes that are the same in every process."""
+    if isinstance(value, RoutingTable):
+        return text.encode(), value.codes.tobytes(), value.parts.tobytes()
+    if isinstance(value, Deployment):
+        return (json.dumps(value.to_dict()).encode(),)
+    if type(value) in GROUPINGS:
+        return (json.dumps(grouping_to_dict(value)).encode(),)
+    return (text.encode(),)  # of somebody else's, who may not have thought of JSON

@@ -1,0 +1,201 @@
+"""What the log of a checkpoint records of each batch: what it stands for, and what it left."""
+
+import math
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from optimizers.documents import Record, read, write
+from optimizers.errors import CorruptDataError, InvalidValueError, StateError
+from optimizers.runtime.log.origins import Bounded, Origin, Progress, origin_from, origin_to_dict
+from optimizers.runtime.state.file import LARGEST_BATCH, Kind, StateFile
+from optimizers.runtime.task.output_file import OutputFile, from_json_types, to_json_types
+from sketches.checks import whole
+from sketches.values import FrozenMap, listed, named
+
+T = TypeVar("T")
+
+_SEAL = re.compile(rb',\n  "checksum": (\d{1,10})\n}\n')
+
+
+def sealed(document: str) -> bytes:
+    """Return a document with its own checksum as its last entry."""
+    text = document.encode()
+    return text.removesuffix(b"\n}\n") + b',\n  "checksum": %d\n}\n' % zlib.crc32(text)
+
+
+def unsealed(content: bytes) -> bytes:
+    """Return the document that was sealed, if not a byte of it has changed.
+
+    Raises:
+        CorruptDataError: a byte has changed or is missing.
+    """
+    start = content.rfind(b',\n  "checksum": ')
+    seal = _SEAL.fullmatch(content, start) if start >= 0 else None
+    if seal is None:
+        raise CorruptDataError("it has no checksum at its end, so it is torn or another file")
+    text = content[:start] + b"\n}\n"
+    if zlib.crc32(text) != int(seal[1]):
+        raise CorruptDataError("its checksum does not hold, so it is damaged or was edited")
+    return text
+
+
+def read_sealed(content: bytes, kind: str, build: Callable[[Record], T]) -> T:
+    """Read a sealed document of this kind; see `documents.read`."""
+    return read(unsealed(content), kind, build)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What is true once a batch is done: everything that the next one begins with.
+
+    Attributes:
+        batch: which batch; one after the other.
+        plan: the batch with which the plan in force came; None where none was ever saved.
+        state: for each operator and each of its instances the files that its state adds up
+            from, oldest first; none where it has no keys.
+        outputs: the files of output that belong to it, with their operators and columns.
+        tuples: how many tuples came into the job.
+        facts: other numbers worth keeping, each with its name.
+        revision: how often the same state was written anew.
+        plan_revision: which of the plans that were saved for that batch was in force: the first,
+            or one that a driver with other declared numbers of instances put in its place.
+        origin: what the batch stands for.
+        progress: how far each input has come with it; by default the first batch of all.
+    """
+
+    batch: int
+    plan: int | None = None
+    state: Mapping[str, tuple[tuple[StateFile, ...], ...]] = field(default_factory=FrozenMap)
+    outputs: tuple[OutputFile, ...] = ()
+    tuples: int = 0
+    facts: Mapping[str, float] = field(default_factory=FrozenMap)
+    revision: int = 0
+    plan_revision: int = 0
+    origin: Origin = field(default_factory=Bounded)
+    progress: Progress = field(default_factory=lambda: Progress(1))
+
+    def __post_init__(self) -> None:
+        whole("batch", self.batch, at_least=0, at_most=LARGEST_BATCH)
+        if self.plan is not None:
+            whole("plan", self.plan, at_least=0, at_most=self.batch)
+        whole("tuples", self.tuples, at_least=0)
+        whole("revision", self.revision, at_least=0)
+        whole("plan_revision", self.plan_revision, at_least=0)
+        state = {
+            name: tuple(
+                self._chain(f"state[{name!r}][{instance}]", files)
+                for instance, files in enumerate(listed(f"state[{name!r}]", instances))
+            )
+            for name, instances in named("state", self.state, object).items()
+        }
+        object.__setattr__(self, "state", FrozenMap(state))
+        outputs = listed("outputs", self.outputs)
+        for file in outputs:
+            if not isinstance(file, OutputFile):
+                raise InvalidValueError(f"outputs holds {file!r}; give an OutputFile")
+        object.__setattr__(self, "outputs", outputs)
+        facts = named("facts", self.facts, object)
+        numbers = {name: _fact(name, value) for name, value in facts.items()}
+        object.__setattr__(self, "facts", FrozenMap(numbers))
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """What tells it from all other commits: its batch and its revision."""
+        return self.batch, self.revision
+
+    @property
+    def saved_plan(self) -> tuple[int, int] | None:
+        """The batch with which the plan in force came, and which of its plans; None of none."""
+        return None if self.plan is None else (self.plan, self.plan_revision)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """All files that it refers to."""
+        state = (file.path for _, _, files in self.instances() for file in files)
+        return frozenset([*state, *(file.path for file in self.outputs)])
+
+    def instances(self) -> list[tuple[str, int, tuple[StateFile, ...]]]:
+        """Return operator, instance and files of state, one after the other."""
+        return [
+            (name, instance, files)
+            for name, chains in self.state.items()
+            for instance, files in enumerate(chains)
+        ]
+
+    def to_json(self) -> str:
+        """Write it as a JSON document."""
+        body: dict[str, Any] = {
+            "batch": self.batch,
+            "plan": self.plan,
+            "plan_revision": self.plan_revision,
+            "revision": self.revision,
+            "origin": origin_to_dict(self.origin),
+            "progress": self.progress.to_dict(),
+            "tuples": self.tuples,
+            "facts": dict(self.facts),
+            "outputs": to_json_types(self.outputs),
+            "state": {
+                name: [[file.to_dict() for file in files] for files in instances]
+                for name, instances in self.state.items()
+            },
+        }
+        return write("commit", body)
+
+    @classmethod
+    def from_sealed(cls, content: bytes) -> "Commit":
+        """Read the sealed document of `to_json`."""
+        return read_sealed(content, "commit", cls._from_record)
+
+    @classmethod
+    def _from_record(cls, record: Record) -> "Commit":
+        progress = Progress.from_value(record.take("progress", dict), "progress")
+        return cls(
+            record.take("batch", int),
+            record.optional("plan", int),
+            record.mapping("state", _instances),
+            from_json_types(record.take("outputs", dict)),
+            record.take("tuples", int),
+            record.take("facts", dict, {}),
+            record.take("revision", int),
+            record.take("plan_revision", int),
+            origin_from(record.take("origin", dict), "origin", progress),
+            progress,
+        )
+
+    def _chain(self, where: str, files: object) -> tuple[StateFile, ...]:
+        """Return files that add up: a base, then what changed, none of it from the future."""
+        chain = listed(where, files)
+        for place, file in enumerate(chain):
+            if not isinstance(file, StateFile):
+                raise InvalidValueError(f"{where} holds {file!r}; give a StateFile")
+            if (file.kind is Kind.BASE) is not (place == 0):
+                raise StateError(f"{where}: a {file.kind} at {place}; give a base, then deltas")
+            before = chain[place - 1].batch if place else 0
+            if not before <= file.batch <= self.batch:
+                raise StateError(
+                    f"{where}: a file of batch {file.batch} between batches {before} and "
+                    f"{self.batch}; give the oldest first"
+                )
+        return chain
+
+
+def _fact(name: str, value: object) -> float:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float | np.floating) and math.isfinite(value):
+        return float(value)
+    raise InvalidValueError(f"facts[{name!r}]={value!r} is not a finite number; leave it out")
+
+
+def _instances(value: object, where: str) -> tuple[tuple[StateFile, ...], ...]:
+    if not isinstance(value, list) or not all(isinstance(files, list) for files in value):
+        raise CorruptDataError(f"{where}: expected a list of files for each instance")
+    return tuple(
+        tuple(StateFile.from_value(file, f"{where}[{instance}]") for file in files)
+        for instance, files in enumerate(value)
+    )

@@ -1,0 +1,1 @@
+"""What tasks observe of tuples: counts, pairs and costs."""

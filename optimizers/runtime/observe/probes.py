@@ -1,0 +1,218 @@
+"""Probes: what tasks observe, as small tables that travel with their reports."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from grouping.hashing import code_parts
+from grouping.key_batch import KeyBatch
+from optimizers.errors import FoldError
+from optimizers.folds.key_codes import take_rows
+from optimizers.operators import Edge
+from optimizers.runtime.task.key_reader import key_batch
+from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.work import Work
+from optimizers.statistics import Probe
+from sketches.key_identity import distinct
+from sketches.keys import Codes, Pairs, as_keys
+
+PAIRS, KEYS, GROUPS, TRAFFIC, COSTS = "pairs", "keys", "groups", "traffic", "costs"
+TRIAL = "trial"
+EACH, MEAN = "each", "mean"  # costs of each tuple by itself; of all tuples of a call alike
+_TOLD_AT_ONCE = 1 << 16  # samples of a hop; more are not kept waiting
+
+
+def name_of(kind: str, *operators: str) -> str:
+    """Return the name of an observation; see `kind_of`."""
+    return json.dumps([kind, *operators])
+
+
+def kind_of(name: str) -> tuple[str, ...]:
+    """Return what was observed, and of which operators."""
+    return tuple(json.loads(name))
+
+
+class EdgeProbe:
+    """Counts with which keys of the keyed operators before them the tuples of an edge come.
+
+    An operator before is one whose key columns the tuples still have; where they do not, or have
+    nulls or other things there by now, nothing is known of it. Where there are many tuples, one of
+    several is looked at.
+    Pairs are counted of keys of one column.
+
+    Args:
+        work: the job.
+        edge: the edge.
+        report: where to tell what was seen.
+    """
+
+    def __init__(self, work: Work, edge: Edge, report: TaskReport) -> None:
+        self._looked_at = work.settings.looked_at
+        self._report = report
+        wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
+        hops = work.hops.get(edge.name, ()) if wanted else ()
+        self._hops = [_Hop(work, first, edge, wanted, report) for first in hops]
+
+    def look(self, tuples: pa.Table, keys: KeyBatch) -> None:
+        """Look at tuples, whose keys at the edge's target are these."""
+        if not self._hops:
+            return
+        step = max(1, -(-len(tuples) // self._looked_at))
+        # Not the same ones from each sender and each time, for the stream may repeat itself.
+        offset = (self._report.sender + self._report.shipped) % step
+        rows = np.arange(offset, len(tuples), step)
+        for hop in self._hops:
+            if hop.may_know(tuples):
+                hop.add(tuples, rows, keys, step)
+
+    def tell(self) -> None:
+        """Tell what was seen."""
+        for hop in self._hops:
+            hop.tell()
+
+
+class _Hop:
+    """What was seen of the tuples of an edge that come from one keyed operator."""
+
+    def __init__(
+        self, work: Work, first: str, edge: Edge, wanted: frozenset[Probe], report: TaskReport
+    ) -> None:
+        before, after = work.topology.operator(first), work.topology.operator(edge.target)
+        self._names = first, edge.target
+        self._before = before.key_columns
+        self._seed = work.topology.seed
+        self._columns = *before.key_columns, *work.topology.key_columns(*edge.name)
+        self._groups = (before.key_groups, after.key_groups) if Probe.GROUPS in wanted else None
+        self._pairs = Probe.PAIRS in wanted and len(self._columns) == 2
+        self._report = report
+        self._seen: list[pa.Table] = []
+        self._right: list[Codes] = []
+        self._weights: list[NDArray[np.int64]] = []
+        self._rows = 0
+
+    def may_know(self, tuples: pa.Table) -> bool:
+        """Return whether tuples still have the key columns of the operator before."""
+        return set(self._before) <= set(tuples.column_names)
+
+    def add(self, tuples: pa.Table, rows: NDArray[np.intp], keys: KeyBatch, step: int) -> None:
+        """Look at some rows of tuples, each of which stands for several."""
+        sample = take_rows(tuples.select(list(dict.fromkeys(self._columns))), rows)
+        there = without_nulls(sample, self._before)
+        if not there.all():
+            sample, rows = sample.filter(pa.array(there)), rows[there]
+        if not len(rows):
+            return
+        if self._seen and not self._seen[0].schema.equals(sample.schema):
+            self.tell()
+        self._seen.append(sample)
+        self._right.append(keys.codes[rows])
+        self._weights.append(np.full(len(rows), step))
+        self._rows += len(rows)
+        if self._rows >= _TOLD_AT_ONCE:
+            self.tell()
+
+    def tell(self) -> None:
+        """Report what was seen since the last time."""
+        if not self._seen:
+            return
+        tuples = pa.concat_tables(self._seen)
+        codes, weights = np.concatenate(self._right), np.concatenate(self._weights)
+        self._seen, self._right, self._weights, self._rows = [], [], [], 0
+        try:
+            where = f"operator {self._names[0]!r}"
+            left = key_batch(tuples, self._before, where, self._seed).codes
+        except FoldError:
+            return  # the work between has made them something that is no key
+        if self._pairs:
+            table = _pairs(tuples.select(self._columns), weights, self._seed)
+            self._report.observe(name_of(PAIRS, *self._names), table)
+        if self._groups is not None:
+            table = _traffic(left, codes, self._groups, weights, self._seed)
+            self._report.observe(name_of(TRAFFIC, *self._names), table)
+
+
+def observe_keys(  # noqa: PLR0913, PLR0917
+    work: Work,
+    operator: str,
+    keys: pa.Table,
+    codes: Codes,
+    counts: NDArray[np.int64],
+    report: TaskReport,
+) -> None:
+    """Report how often the keys of an operator came: the heaviest by name, all by their group.
+
+    Args:
+        work: the job.
+        operator: the operator.
+        keys: the key columns of the distinct keys.
+        codes: their codes.
+        counts: how many tuples each had.
+        report: where to.
+    """
+    report.hottest = int(counts.max(initial=0))
+    observes = work.settings.observes
+    if Probe.PAIRS in observes and keys.num_columns == 1:
+        chosen = heaviest(counts, work.settings.most_keys)
+        named = [keys.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
+        report.observe(name_of(KEYS, operator), pa.table(named, ["key", "count"]))
+    if Probe.GROUPS in observes:
+        number = work.topology.operator(operator).key_groups
+        tuples = np.bincount(code_parts(codes, number, seed=work.topology.seed), counts, number)
+        report.observe(name_of(GROUPS, operator), pa.table({"tuples": tuples}))
+
+
+def heaviest(counts: NDArray[np.int64] | NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    """Return the numbers of the keys that came most often, the heaviest first."""
+    chosen = np.arange(len(counts))
+    if len(counts) > most:
+        least = np.partition(counts, len(counts) - most)[len(counts) - most]
+        above, equal = np.flatnonzero(counts > least), np.flatnonzero(counts == least)
+        chosen = np.sort(np.concatenate([above, equal[: most - len(above)]]))
+    return chosen[np.argsort(-counts[chosen], kind="stable")]
+
+
+def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which rows have something in all of these columns."""
+    there = np.ones(len(sample), dtype=np.bool_)
+    for name in columns:
+        column = sample.column(name)
+        if column.null_count:
+            there &= column.is_valid().to_numpy()
+    return there
+
+
+def _pairs(sample: pa.Table, weights: NDArray[np.int64], seed: int) -> pa.Table:
+    """Return each pair of keys once, with the number of tuples it stands for."""
+    numbers, firsts = distinct(as_keys(Pairs(*sample.columns), copy=False, seed=seed))
+    counts = np.zeros(len(firsts), dtype=np.int64)
+    np.add.at(counts, numbers, weights)
+    return pa.table(
+        [*take_rows(sample, firsts).columns, pa.array(counts)], ["left", "right", "count"]
+    )
+
+
+def _traffic(
+    left: Codes, right: Codes, sizes: tuple[int, int], weights: NDArray[np.int64], seed: int
+) -> pa.Table:
+    """Return how many tuples went from which key group to which."""
+    source, target = (
+        code_parts(codes, size, seed=seed).astype(np.int64)
+        for codes, size in zip((left, right), sizes, strict=True)
+    )
+    cells = source * sizes[1] + target
+    rows, counts = _summed(cells, weights)
+    found = cells[rows]
+    return pa.table({"source": found // sizes[1], "target": found % sizes[1], "tuples": counts})
+
+
+def _summed(
+    values: Codes | NDArray[np.int64], weights: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return for each value a row that has it, by rising values, and what all such rows weigh."""
+    order = np.argsort(values)
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return order[starts], np.add.reduceat(weights[order], starts)

@@ -1,0 +1,1 @@
+"""The state of keyed operators: tables, their files, and how they grow."""

@@ -1,0 +1,84 @@
+"""State that stays in the memory of a process from batch to batch, so that it is not read again.
+
+An instance's task may run in any worker of its executor, so each may come to hold a copy. What one
+keeps at most is its share of what the executor may keep (`Settings.resident`).
+"""
+
+from collections import OrderedDict
+
+import pyarrow as pa
+
+from optimizers.layout import Instance
+from optimizers.runtime.state.file import StateFile, read_states
+from optimizers.runtime.storage.location import Location
+
+_Name = tuple[str, Instance]
+
+
+class _Memory:
+    """States by the folder of their checkpoint and their instance, the latest used last."""
+
+    def __init__(self) -> None:
+        self.states: OrderedDict[_Name, tuple[tuple[StateFile, ...], pa.Table]] = OrderedDict()
+        self.bytes = 0
+
+    def put(self, name: _Name, files: tuple[StateFile, ...], state: pa.Table, most: int) -> None:
+        """Put a state in place of the one it replaces, and forget the oldest if it is too much."""
+        self.drop(name)
+        size = state.nbytes
+        if size <= most:  # else none of the others need go for it
+            self.states[name] = files, state
+            self.bytes += size
+        while self.bytes > most:
+            self.drop(next(iter(self.states)))
+
+    def drop(self, name: _Name) -> None:
+        """Forget a state, if there is one."""
+        _, state = self.states.pop(name, (None, None))
+        if state is not None:
+            self.bytes -= state.nbytes
+
+
+# What this process has seen last: of use only if the files tell that it is still the same.
+_MEMORY = _Memory()
+
+
+def state_in(
+    location: Location, instance: Instance, files: tuple[StateFile, ...]
+) -> pa.Table | None:
+    """Return the state that these files hold, without reading them if it is still here."""
+    known = _MEMORY.states.get((location.root, instance))
+    if known is not None and known[0] == files:
+        return known[1]
+    return read_states(location, files) if files else None
+
+
+def keep(
+    location: Location,
+    instance: Instance,
+    files: tuple[StateFile, ...],
+    state: pa.Table,
+    *,
+    most: int,
+) -> None:
+    """Keep state for the next batch, and forget what was not used for the longest time.
+
+    Args:
+        location: the checkpoint.
+        instance: whose state it is.
+        files: the files that hold it as well.
+        state: the state.
+        most: how many bytes of state this process keeps, of all instances together.
+    """
+    _MEMORY.put((location.root, instance), files, state, most)
+
+
+def kept() -> int:
+    """Return how many bytes of state this process keeps."""
+    return _MEMORY.bytes
+
+
+def forget() -> None:
+    """Forget all of it, as a new process would not know it."""
+    for name in list(_MEMORY.states):
+        _MEMORY.drop(name)

@@ -1,0 +1,265 @@
+"""One task: one instance of an operator works through its tuples of one batch."""
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from optimizers.errors import DeliveryError, FoldError, PenstockError
+from optimizers.folds.rows import Batches
+from optimizers.layout import Instance
+from optimizers.operators import Edge, OnError, columns_of
+from optimizers.runtime.observe.cost_meter import meter_for
+from optimizers.runtime.state.file import Attempt
+from optimizers.runtime.task.arrow_tables import joined
+from optimizers.runtime.task.bad_rows import BadRows
+from optimizers.runtime.task.keyed import KeyedInstance
+from optimizers.runtime.task.outbox import Outbox
+from optimizers.runtime.task.output import write_output
+from optimizers.runtime.task.parcels import REPORT, Parcel, as_batches, from_batches
+from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.user_errors import raised_by
+from optimizers.runtime.work import Ticket, Work, stateless_function
+
+Arrival: TypeAlias = tuple[pa.RecordBatch, Edge | None]
+"""Tuples, and the edge that they came by; none at a source."""
+
+
+def run_source(
+    work: Work, ticket: Ticket, source: str, sender: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Let the tuples of one partition of a source in, and yield them as parcels."""
+    number = sender % work.topology.operator(source).parallelism
+    worker = Worker(work, ticket, Instance(source, number), sender)
+    return as_batches(worker.work_through((batch, None) for batch in batches))
+
+
+def run_task(
+    work: Work, ticket: Ticket, stage: int, task: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Work through what arrived for one task, and yield what it emits, and passes on, as parcels.
+
+    Args:
+        work: the job.
+        ticket: the batch.
+        stage: of the task; not 0, which are the sources.
+        task: which task of the stage.
+        batches: parcels for it, in any order.
+    """
+    instance = work.layout.stages[stage][task]
+    return as_batches(_parcels(work, ticket, stage, instance, batches))
+
+
+def _parcels(
+    work: Work,
+    ticket: Ticket,
+    stage: int,
+    instance: Instance,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[Parcel]:
+    mine: list[Parcel] = []
+    for parcel in from_batches(batches):
+        if parcel.edge == REPORT:
+            yield parcel.through(_any_task(work, stage, parcel.sender))
+        elif work.layout.stage_of[work.topology.edges[parcel.edge].target] > stage:
+            yield _passed_on(work, stage, parcel)
+        else:
+            _check_address(work, instance, parcel)
+            mine.append(parcel)
+    mine.sort(key=lambda parcel: parcel.order)
+    worker = Worker(work, ticket, instance, instance.number)
+    for parcel in mine:
+        worker.report.received[parcel.edge].add(parcel)
+    if work.topology.operator(instance.operator).keyed:
+        yield from worker.work_at_once([_unpacked(work, parcel) for parcel in mine])
+    else:
+        yield from worker.work_through(
+            (batch, work.topology.edges[parcel.edge])
+            for parcel in mine
+            for batch in _unpacked(work, parcel).to_batches()
+        )
+
+
+def _check_address(work: Work, instance: Instance, parcel: Parcel) -> None:
+    """Refuse a parcel that is for somebody else, which its sender would take for delivered."""
+    target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
+    if target != instance:
+        raise _astray(parcel, target, f"came to {instance}")
+
+
+def _passed_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
+    """Return a parcel for a later stage, with the task of the next one that it goes through."""
+    target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
+    if target.number >= work.topology.operator(target.operator).parallelism:
+        raise _astray(parcel, target, "is for nobody")
+    return parcel.through(work.layout.next_task(stage, target))
+
+
+def _astray(parcel: Parcel, target: Instance, where: str) -> DeliveryError:
+    return DeliveryError(
+        f"parcel {parcel.number} of sender {parcel.sender} for {target} {where}; "
+        "run the batch again, and report this if it comes back"
+    )
+
+
+def _any_task(work: Work, stage: int, sender: int) -> int:
+    """Return a task of the next stage for what only has to get to the end."""
+    following = work.layout.stages[stage + 1 : stage + 2]
+    return sender % len(following[0]) if following else 0
+
+
+def _unpacked(work: Work, parcel: Parcel) -> pa.Table:
+    """Return the tuples of a parcel, with their keys named as the operator names them."""
+    edge = work.topology.edges[parcel.edge]
+    target = work.topology.operator(edge.target)
+    tuples = parcel.tuples()
+    if not target.keyed or edge.key is None:
+        return tuples
+    names = dict(zip(columns_of(edge.key), target.key_columns, strict=True))
+    renamed = [names.get(name, name) for name in tuples.column_names]
+    if len(set(renamed)) < len(renamed):
+        raise FoldError(
+            f"edge {edge}: its key {edge.key!r} becomes {target.key!r} at {target.name!r}, but its "
+            f"tuples have such a column already: {tuples.column_names}; rename one"
+        )
+    return tuples.rename_columns(renamed)
+
+
+class Worker:
+    """One instance at work on one batch, and the attached ones that go on where it ends.
+
+    Args:
+        work: the job.
+        ticket: the batch.
+        instance: which instance.
+        sender: the number by which its parcels are known.
+    """
+
+    def __init__(self, work: Work, ticket: Ticket, instance: Instance, sender: int) -> None:
+        self._work = work
+        self._ticket = ticket
+        self._instance = instance
+        self._sender = sender
+        name = secrets.token_hex(8)
+        self._attempt = Attempt(instance.operator, sender, ticket.batch, name)
+        self._operator = work.topology.operator(instance.operator)
+        self._function: Any = None
+        if not self._operator.keyed:
+            self._function = stateless_function(self._operator)
+        self._meter = meter_for(work, ticket, instance.operator)
+        if self._meter is not None:
+            self._function = self._meter.function
+        self._by_columns: dict[pa.Schema, Batches] = {}
+        self.report = TaskReport(
+            operator=instance.operator, instance=instance.number, sender=sender
+        )
+        self._bad = BadRows(work.location, self._attempt, self.report)
+        edges = work.topology.outputs(instance.operator)
+        attached = work.layout.attached
+        self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
+        self._attached = [
+            (edge, Worker(work, ticket, Instance(edge.target, instance.number), sender))
+            for edge in edges
+            if edge.target in attached
+        ]
+        self._output: list[pa.RecordBatch] = []
+
+    def work_through(self, batches: Iterable[Arrival]) -> Iterator[Parcel]:
+        """Do the work of an operator without a key, batch by batch."""
+        for batch, edge in batches:
+            yield from self._take(batch, edge)
+        yield from self._finish()
+
+    def work_at_once(self, tables: list[pa.Table]) -> Iterator[Parcel]:
+        """Do the work of a keyed operator on all its tuples of the batch."""
+        with self._telling():
+            where = f"tuples of operator {self._operator.name!r}"
+            tuples = joined(tables, where) if tables else None
+            self.report.tuples = 0 if tuples is None else len(tuples)
+            keyed = KeyedInstance(
+                self._work, self._ticket, self._instance, self._attempt, self.report, self._bad
+            )
+            emitted = keyed.run(tuples)
+        if emitted is not None:
+            for batch in emitted.to_batches():
+                yield from self._emit(batch)
+        yield from self._finish()
+
+    def _take(self, batch: pa.RecordBatch, edge: Edge | None) -> Iterator[Parcel]:
+        self.report.tuples += len(batch)
+        if self._function is None:
+            yield from self._emit(batch)
+            return
+        results = self._results(batch, () if edge is None else columns_of(edge.key))
+        while True:
+            started = time.process_time()
+            with self._telling():
+                emitted = next(results, None)
+            self.report.seconds += time.process_time() - started
+            if emitted is None:
+                return
+            yield from self._emit(emitted)
+
+    def _results(self, batch: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Return what the operator makes of tuples, having measured it if they have a key."""
+        # What comes of tuples of the same columns has the same columns, throughout the batch.
+        work = self._by_columns.get(batch.schema)
+        if work is None:
+            work = self._by_columns[batch.schema] = Batches(
+                self._function,
+                refuse=self._bad.refusing(self._operator),
+                fatal=self._operator.on_error is OnError.FAIL,
+            )
+        return work(batch) if self._meter is None else self._meter.measured(work, batch, key)
+
+    def _emit(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
+        if not len(tuples):
+            return
+        self.report.emitted += len(tuples)
+        for outbox in self._outboxes:
+            yield from self._told(outbox.send(tuples))
+        for edge, worker in self._attached:
+            yield from worker._take(tuples, edge)  # noqa: SLF001  # one of its own kind
+        if not self._outboxes and not self._attached and self._work.settings.keep_output:
+            self._output.append(tuples)
+
+    def _finish(self) -> Iterator[Parcel]:
+        for outbox in self._outboxes:
+            yield from self._told(outbox.finish())
+        for _, worker in self._attached:
+            yield from worker._finish()  # noqa: SLF001
+        if self._output:
+            file = write_output(self._work.location, self._attempt, self._output)
+            self.report.output = (file,)
+        self._bad.finish()
+        if self._meter is not None:
+            self._meter.tell(self.report)
+        stage = self._work.layout.stage_of[self._instance.operator]
+        yield self.report.to_parcel(_any_task(self._work, stage, self._sender), 0)
+
+    def _outbox(self, edge: Edge) -> Outbox:
+        return Outbox(self._work, edge, self._instance, self._sender, self.report, self._bad)
+
+    def _told(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
+        with self._telling():
+            yield from parcels
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell of any error at which instance and in which batch it was."""
+        where = f"at {self._instance} in batch {self._ticket.batch}"
+        try:
+            yield
+        except PenstockError as error:
+            error.add_note(where)
+            raise
+        except Exception as error:
+            told = raised_by(f"operator {self._operator.name!r}", error)
+            if told is None:
+                error.add_note(where)
+                raise
+            told.add_note(where)
+            raise told from error

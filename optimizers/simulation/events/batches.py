@@ -1,0 +1,131 @@
+"""Outboxes: the tuples of one edge that wait at their senders until a batch is full."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from grouping.feedback import Message
+from grouping.owners import KeyOwners
+from grouping.routers import Router
+from optimizers.simulation.edges import Passage
+from optimizers.simulation.observation import Flow
+from optimizers.simulation.queues.conversation import Conversation
+
+_AHEAD = 256  # choices that need no key are made so many at once
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Tuples of one sender that leave together for one instance.
+
+    Attributes:
+        way: their edge.
+        sender: which instance sends.
+        instance: which instance they are for.
+        rows: the tuples.
+        carried: what travels with each.
+        size: how many bytes they have.
+        closed: when it was settled that they leave; None as long as more may come.
+        gone: whether they leave or have left, and do not wait for their sender any more.
+        talk: the conversation to which they are reported, if any.
+    """
+
+    way: "Way"
+    sender: int
+    instance: int
+    rows: list[int] = field(default_factory=list)
+    carried: list[Message] = field(default_factory=list)
+    size: float = 0.0
+    closed: float | None = None
+    gone: bool = False
+    talk: Conversation | None = None
+
+
+class Way:
+    """One edge: whom its tuples are sent to one by one, and the batches that are not full.
+
+    Args:
+        passage: the edge.
+        rank: of the operator that sends, in the order of the job.
+
+    Attributes:
+        open: batches that are not full, by sender and instance.
+        limit: how many tuples a batch may have.
+        talk: the conversation, where those who send listen.
+        codes: the code of the key of each tuple of the run, for a conversation.
+        sent: the tuples that were sent in this epoch.
+        flow: how many these were.
+    """
+
+    def __init__(self, passage: Passage, rank: int) -> None:
+        self.passage = passage
+        self.rank = rank
+        self.open: dict[tuple[int, int], Batch] = {}
+        self.limit = 1
+        self.talk: Conversation | None = None
+        self.codes: list[int] = []
+        self.sent: list[int] = []
+        self.flow = Flow()
+        self.sizes: list[float] = passage.tuples.sizes.tolist()
+        self._ownership: KeyOwners | None = None
+        self._owners: list[int] | None = None
+        self._ahead: dict[int, tuple[Router, deque[int]]] = {}
+        self._made_for: Any = None
+
+    def under(self, limit: int, talk: Conversation | None) -> bool:
+        """Go by what the passage says from now on, and return whether open batches must leave."""
+        passage = self.passage
+        made_for = limit, passage.grouping, passage.instances, talk
+        changed = self._made_for not in (None, made_for)
+        self._made_for = made_for
+        self.limit, self.talk = limit, talk
+        if talk is not None and not self.codes:
+            self.codes = passage.codes().tolist()
+        if passage.ownership != self._ownership:
+            self._ownership = passage.ownership
+            owners = passage.owners()
+            self._owners = None if owners is None else owners.tolist()
+        return changed
+
+    def choose(self, sender: int, row: int) -> int:
+        """Return the instance that the next tuple of a sender is sent to, as routers say."""
+        if self._owners is not None:
+            return self._owners[row]
+        passage = self.passage
+        if passage.needs_key:
+            return int(passage.route_from(sender, np.array([row]))[0])
+        router = passage.router(sender)
+        known = self._ahead.get(sender)
+        if known is None or known[0] is not router:
+            known = self._ahead[sender] = router, deque()
+        ahead = known[1]
+        if not ahead:
+            ahead.extend(router.route(_AHEAD).tolist())
+        return ahead.popleft()
+
+    def put(self, sender: int, instance: int, row: int, carried: Message) -> Batch:
+        """Put a tuple into its batch."""
+        batch = self.open.get((sender, instance))
+        if batch is None:
+            batch = self.open[sender, instance] = Batch(self, sender, instance, talk=self.talk)
+        size = self.sizes[row]
+        batch.rows.append(row)
+        batch.carried.append(carried)
+        batch.size += size
+        nodes = self.passage.source.nodes[sender], self.passage.target.nodes[instance]
+        self.sent.append(row)
+        self.flow.tuples += 1
+        self.flow.bytes += size
+        self.flow.local += bool(nodes[0] == nodes[1])
+        return batch
+
+    def close(self, batch: Batch, now: float) -> None:
+        """Let no more tuples into a batch."""
+        batch.closed = now
+        del self.open[batch.sender, batch.instance]
+
+    def waiting(self) -> list[Batch]:
+        """Return the batches that are not full, by sender and instance."""
+        return [self.open[ends] for ends in sorted(self.open)]

@@ -1,0 +1,94 @@
+"""Stands: the instances of one operator as events happen to them."""
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from grouping.feedback import Message
+from optimizers.simulation.events.backlog import Outlook
+from optimizers.simulation.events.batches import Batch, Way
+from optimizers.simulation.queues.conversation import Conversation
+from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.rows import Numbers, Served
+
+
+class Item(NamedTuple):
+    """A tuple at an instance.
+
+    Attributes:
+        row: which tuple.
+        edge: by which edge into the operator it came.
+        sender: which instance sent it.
+        arrived: when it arrived.
+        carried: what travelled with it.
+        talk: the conversation to which it is reported, if any.
+        known: how long it takes where work on it has begun, else None.
+    """
+
+    row: int
+    edge: int
+    sender: int
+    arrived: float
+    carried: Message
+    talk: Conversation | None
+    known: float | None = None
+
+
+class Stand:
+    """The instances of one operator.
+
+    Args:
+        station: the operator.
+        rank: its place in the order of the job.
+        counts: how many tuples it emits for each tuple of the run; None for one each.
+
+    Attributes:
+        into: the edges into it.
+        out: the edges out of it.
+        queues: what waits at each instance.
+        busy: whether each instance is at work, on a tuple or on sending.
+        free: when each has done its sending.
+        late: batches that have waited long enough, but not for an idle sender.
+        outlook: the truth of what is left to do.
+        left: how many tuples are on their way to it, or there.
+        ended: whether it and all before it have executed their last.
+    """
+
+    def __init__(self, station: Station, rank: int, counts: Numbers | None) -> None:
+        self.station = station
+        self.rank = rank
+        self.into: list[Way] = []
+        self.out: list[Way] = []
+        self.counts: list[int] | None = None if counts is None else counts.tolist()
+        self.seconds: list[float] = station.seconds.tolist()
+        self.rates: list[float] = []
+        self.queues: list[deque[Item]] = []
+        self.busy: list[bool] = []
+        self.free: list[float] = []
+        self.late: list[deque[Batch]] = []
+        self.outlook = Outlook()
+        self.left = 0
+        self.ended = False
+        self.record: list[tuple[int, int, int, float, float, float]] = []
+
+    def fit(self) -> None:
+        """Make room for all instances that the station has by now."""
+        self.rates = self.station.rates.tolist()
+        for number in range(len(self.queues), len(self.rates)):
+            self.queues.append(deque())
+            self.busy.append(False)
+            self.free.append(float(self.station.free[number]))
+            self.late.append(deque())
+        self.outlook.fit(self.station.rates)
+
+    def emits(self, row: int) -> int:
+        """Return how many tuples come of a tuple."""
+        return 1 if self.counts is None else self.counts[row]
+
+    def served(self) -> Served:
+        """Return what was executed since this was asked last."""
+        record, self.record = self.record, []
+        rows, instances, edges = (np.array([each[k] for each in record], int) for k in range(3))
+        times = (np.array([each[k] for each in record], float) for k in range(3, 6))
+        return Served(rows, instances, edges, *times)

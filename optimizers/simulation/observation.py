@@ -1,0 +1,282 @@
+"""What was seen in an epoch of a simulated run, as `Statistics`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.hashing import code_parts
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.layout import Layout
+from optimizers.operators import Edge, EdgeName
+from optimizers.simulation.queues.conversation import Conversation
+from optimizers.simulation.rows import Numbers, Served
+from optimizers.simulation.state_moves import KeysSeen, Move
+from optimizers.simulation.stream import Floats
+from optimizers.simulation.tuples import Keyed, Tuples, into
+from optimizers.statistics import (
+    EdgeStatistics,
+    GroupStatistics,
+    GroupTraffic,
+    OperatorStatistics,
+    Probe,
+    Statistics,
+)
+from optimizers.topology import Topology
+from sketches.cost_sketch import CostSketch
+from sketches.keys import Codes, Pairs
+from sketches.space_saving import SpaceSaving
+
+_PAIRS = 1 << 20
+_KEYS = 1 << 18
+_COST_WIDTH, _COST_DEPTH, _COST_EXACT = 1024, 4, 256
+
+
+@dataclass
+class Flow:
+    """What an edge carried.
+
+    Attributes:
+        tuples: how many tuples.
+        bytes: how large they were.
+        local: how many of them stayed on their node.
+        messages: how many messages went back to the senders.
+        carried: how many travelled with a tuple.
+    """
+
+    tuples: int = 0
+    bytes: float = 0.0
+    local: int = 0
+    messages: int = 0
+    carried: int = 0
+
+    def count(self, talk: Conversation) -> None:
+        """Count the messages of a conversation since it was counted last."""
+        self.messages += talk.messages
+        self.carried += talk.carried
+        talk.messages = talk.carried = 0
+
+
+@dataclass
+class Epoch:
+    """One epoch of a run.
+
+    Attributes:
+        number: of the epoch.
+        start: when it began.
+        layout: the job as it was laid out.
+        served: what each operator executed.
+        sent: the tuples that each edge carried.
+        flows: how many these were.
+        moves: what moved as it began.
+    """
+
+    number: int
+    start: float
+    layout: Layout
+    served: dict[str, Served] = field(default_factory=dict)
+    sent: dict[EdgeName, Numbers] = field(default_factory=dict)
+    flows: dict[EdgeName, Flow] = field(default_factory=dict)
+    moves: dict[str, Move] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Sees what an optimizer asks for.
+
+    Attributes:
+        tuples: all tuples of the run.
+        seen: the keys that each keyed operator has met.
+        observes: what is asked for.
+        seed: of the sketches.
+    """
+
+    tuples: Tuples
+    seen: Mapping[str, KeysSeen]
+    observes: frozenset[Probe]
+    seed: int
+
+    def statistics(
+        self, epoch: Epoch, until: float, history: Mapping[EdgeName, KeyPairs]
+    ) -> Statistics:
+        """Return what was seen in an epoch that ends at a time."""
+        seconds = until - epoch.start
+        job = epoch.layout.topology
+        keys: dict[str, KeyCounts] = {}
+        groups: dict[str, GroupStatistics] = {}
+        pairs: dict[EdgeName, KeyPairs] = {}
+        held_out: dict[EdgeName, KeyPairs] = {}
+        traffic: dict[EdgeName, GroupTraffic] = {}
+        if Probe.PAIRS in self.observes:
+            keys = {name: self._keys(epoch, name) for name in _keyed(job) if self._named(job, name)}
+            pairs, held_out = self._pairs(epoch)
+        if Probe.GROUPS in self.observes:
+            groups = {name: self._groups(epoch, name, seconds) for name in _keyed(job)}
+            traffic = self._traffic(epoch)
+        return Statistics(
+            epoch=epoch.number,
+            seconds=seconds,
+            operators={name: self._operator(epoch, name) for name in epoch.served},
+            edges={
+                name: EdgeStatistics(flow.tuples, flow.bytes, flow.local)
+                for name, flow in epoch.flows.items()
+            },
+            pairs=pairs,
+            held_out={hop: known for hop, known in held_out.items() if len(known)},
+            history={hop: known for hop, known in history.items() if hop in pairs},
+            keys=keys,
+            costs=self._costs(epoch) if Probe.COSTS in self.observes else {},
+            groups=groups,
+            traffic=traffic,
+        )
+
+    def _operator(self, epoch: Epoch, name: str) -> OperatorStatistics:
+        served = epoch.served[name]
+        job = epoch.layout.topology
+        hottest = None
+        if len(served) and job.inputs(name) and job.operator(name).keyed:
+            codes = self._codes(epoch, name)
+            hottest = float(np.unique(codes, return_counts=True)[1].max() / len(codes))
+        busy = float((served.ended - served.started).sum())
+        return OperatorStatistics(len(served), busy, float(self._state(name, 1).sum()), hottest)
+
+    def _state(self, name: str, groups: int) -> Floats:
+        """Return how much state an operator has, by key group."""
+        each = self.tuples.work(name).state_bytes
+        state = np.zeros(groups)
+        if each and name in self.seen:
+            for keys in self.seen[name].columns():
+                state += each * np.bincount(
+                    code_parts(keys.codes, groups, seed=keys.seed), minlength=groups
+                )
+        return state
+
+    def _codes(self, epoch: Epoch, name: str) -> Codes:
+        """Return the code of the key of each tuple that an operator executed."""
+        served, job = epoch.served[name], epoch.layout.topology
+        codes = np.zeros(len(served), dtype=np.uint64)
+        for number, edge in enumerate(into(job, name)):
+            own = served.edges == number
+            keys = self.tuples.keys(edge.source, job.key_columns(*edge.name))
+            codes[own] = keys.codes(served.rows[own])
+        return codes
+
+    def _named(self, job: Topology, name: str) -> bool:
+        """Return whether the keys of an operator are of one column, so that they can be named."""
+        return len(job.operator(name).key_columns) == 1
+
+    def _keys(self, epoch: Epoch, name: str) -> KeyCounts:
+        served, job = epoch.served[name], epoch.layout.topology
+        sketch = SpaceSaving(_KEYS)
+        for number, edge in enumerate(into(job, name)):
+            rows = served.rows[served.edges == number]
+            sketch.update(self.tuples.keys(edge.source, job.key_columns(*edge.name)).take(rows))
+        return KeyCounts.of(sketch)
+
+    def _pairs(self, epoch: Epoch) -> tuple[dict[EdgeName, KeyPairs], dict[EdgeName, KeyPairs]]:
+        """Return the pairs of each hop: of every other tuple, and of those between."""
+        job = epoch.layout.topology
+        sketches: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
+        for hop, edge in self._hops(epoch):
+            before = job.operator(hop[0]).key_columns
+            behind = job.key_columns(*edge.name)
+            if len(before) > 1 or len(behind) > 1:
+                continue
+            halves = sketches.setdefault(hop, (SpaceSaving(_PAIRS // 2), SpaceSaving(_PAIRS // 2)))
+            for half, sketch in enumerate(halves):
+                rows = epoch.sent[edge.name][half::2]
+                left, right = (
+                    self.tuples.keys(edge.source, c).take(rows) for c in (before, behind)
+                )
+                sketch.update(Pairs(left, right))
+        first, second = (
+            {hop: KeyPairs.of(halves[half]) for hop, halves in sketches.items()} for half in (0, 1)
+        )
+        return first, second
+
+    def _traffic(self, epoch: Epoch) -> dict[EdgeName, GroupTraffic]:
+        job = epoch.layout.topology
+        cells: dict[EdgeName, NDArray[np.int64]] = {}
+        for hop, edge in self._hops(epoch):
+            columns = job.operator(hop[0]).key_columns, job.key_columns(*edge.name)
+            sizes = [job.operator(name).key_groups for name in hop]
+            rows = epoch.sent[edge.name]
+            source, target = (
+                code_parts(
+                    self.tuples.keys(edge.source, names).codes(rows), size, seed=job.seed
+                ).astype(np.int64)
+                for names, size in zip(columns, sizes, strict=True)
+            )
+            counts = np.bincount(source * sizes[1] + target, minlength=sizes[0] * sizes[1])
+            cells[hop] = cells.get(hop, 0) + counts.reshape(sizes)
+        return {hop: _as_traffic(counts) for hop, counts in cells.items()}
+
+    def _hops(self, epoch: Epoch) -> list[tuple[EdgeName, Edge]]:
+        """Return the edges that keys are followed along, each with the hop that it ends."""
+        job = epoch.layout.topology
+        return [
+            ((first, second), edge)
+            for first, second in job.keyed_hops
+            for edge in job.inputs(second)
+            if first in _last_keyed(job, edge.source)
+            and self.tuples.has(edge.source, job.operator(first).key_columns)
+        ]
+
+    def _costs(self, epoch: Epoch) -> dict[str, tuple[CostSketch, ...]]:
+        """Return what tuples cost at each instance, of operators that get all tuples by a key."""
+        job = epoch.layout.topology
+        found = {}
+        for name, served in epoch.served.items():
+            edges = into(job, name)
+            if not edges or not all(job.key_columns(*edge.name) for edge in edges):
+                continue
+            sketches = [
+                CostSketch(_COST_WIDTH, _COST_DEPTH, self.seed, exact=_COST_EXACT)
+                for _ in range(job.operator(name).parallelism)
+            ]
+            for number, edge in enumerate(edges):
+                own = served.take(served.edges == number)
+                keys = self.tuples.keys(edge.source, job.key_columns(*edge.name))
+                _count_costs(sketches, own, keys)
+            found[name] = tuple(sketches)
+        return found
+
+    def _groups(self, epoch: Epoch, name: str, seconds: float) -> GroupStatistics:
+        """Return the load of each key group, as shares of the epoch's time."""
+        served, job = epoch.served[name], epoch.layout.topology
+        number = job.operator(name).key_groups
+        groups = code_parts(self._codes(epoch, name), number, seed=job.seed)
+        tuples = np.bincount(groups, minlength=number)
+        busy = np.bincount(groups, served.ended - served.started, minlength=number)
+        into_it = sum(epoch.flows[edge.name].bytes for edge in job.inputs(name))
+        share = tuples / max(tuples.sum(), 1)
+        time, state = max(seconds, 1e-9), self._state(name, number)
+        return GroupStatistics(busy / time, share, share * into_it / time, state)
+
+
+def _keyed(job: Topology) -> list[str]:
+    return [each.name for each in job.operators if each.keyed and job.inputs(each.name)]
+
+
+def _last_keyed(job: Topology, name: str) -> set[str]:
+    """Return the keyed operators that tuples may have met last as they leave an operator."""
+    if job.operator(name).keyed:
+        return {name}
+    return set().union(*(_last_keyed(job, edge.source) for edge in job.inputs(name)))
+
+
+def _count_costs(sketches: list[CostSketch], served: Served, keys: Keyed) -> None:
+    order = np.argsort(served.instances, kind="stable")
+    served = served.take(order)
+    taken: Floats = served.ended - served.started
+    ends = np.cumsum(np.bincount(served.instances, minlength=len(sketches))).tolist()
+    for sketch, start, end in zip(sketches, [0, *ends], ends, strict=False):
+        if start < end:
+            sketch.update(keys.take(served.rows[start:end]), taken[start:end])
+
+
+def _as_traffic(cells: NDArray[np.int64]) -> GroupTraffic:
+    sources, targets = np.nonzero(cells)
+    return GroupTraffic(sources, targets, cells[sources, targets].astype(np.float64))

@@ -1,0 +1,227 @@
+"""Listening: one operator whose instances tell those who send to them how it goes.
+
+Who gets a tuple may depend on what was reported of those before, so tuples are gone through one
+by one, in the order in which they are sent. As queues are infinite, the time at which a tuple is
+done is known as soon as it arrives, and what is reported of it waits until it has arrived too.
+
+This is for tuples that leave one by one, and at no cost; for others see `events`.
+"""
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from grouping.feedback import Message
+from optimizers.simulation.edges import Passage
+from optimizers.simulation.events.backlog import Backlog
+from optimizers.simulation.network import Network
+from optimizers.simulation.queues.conversation import Conversation, Post
+from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.rows import Arrivals, Served
+
+
+class Listener:
+    """An operator that tuples reach by groupings that listen, for the time of one epoch.
+
+    Args:
+        station: the operator.
+        passages: the edges into it.
+        talks: the conversations of those that listen, by the number of the edge.
+        post: the messages on their way.
+        network: what it takes to travel.
+        offered: what is sent, in the order in which that happens; what still has to be given an
+            instance has a negative one.
+        until: when the epoch ends.
+
+    Attributes:
+        truth: what the instances have before them.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        station: Station,
+        passages: Sequence[Passage],
+        talks: Mapping[int, Conversation],
+        post: Post,
+        network: Network,
+        offered: Arrivals,
+        until: float,
+    ) -> None:
+        self._station = station
+        self._passages = passages
+        self._talks = talks
+        self._post = post
+        self._network = network
+        self._until = until
+        self._waiting = len(station.queue)
+        self._every = every = station.queue.joined(offered)
+        self.truth = Backlog(station.rates, station.free)
+        self._nodes: list[int] = station.nodes.tolist()
+        self._instances: list[int] = every.instances.tolist()
+        self._times: list[float] = every.times.tolist()
+        self._edges: list[int] = every.edges.tolist()
+        self._senders: list[int] = every.senders.tolist()
+        self._taken: list[float] = station.seconds[every.rows].tolist()
+        self._codes: list[int] = self._all_codes()
+        self._carried: list[Message] = every.carried.tolist()
+        self._order: list[int] = []
+        self._started: list[float] = []
+        self._ended: list[float] = []
+        self._coming: list[tuple[float, float, int, int, int]] = []
+
+    def serve(self) -> tuple[Served, Arrivals]:
+        """Execute what waits and what is offered, as far as it is done before the epoch ends.
+
+        Returns:
+            What was executed; and what was offered, each with its instance.
+        """
+        self._take_queue()
+        self._dispatch()
+        self._land(np.nextafter(self._until, 0.0))
+        station, order = self._station, np.array(self._order, dtype=np.int64)
+        every = self._settled()
+        arrived = every.take(order)
+        started, ended = np.array(self._started), np.array(self._ended)
+        left = np.array([place for *_, place in sorted(self._coming)], dtype=np.int64)
+        station.queue = station.waiting(arrived, started, ended, self._until).joined(
+            every.take(left)
+        )
+        done = ended < self._until
+        served = Served(
+            arrived.rows, arrived.instances, arrived.edges, arrived.times, started, ended
+        ).take(done)
+        np.maximum.at(station.free, served.instances, served.ended)
+        return served, every.take(slice(self._waiting, None))
+
+    def _settled(self) -> Arrivals:
+        """Return all that was there and was offered, each with its instance and its arrival."""
+        every = self._every
+        return Arrivals(
+            every.rows,
+            np.array(self._instances, dtype=np.int64),
+            np.array(self._times),
+            every.closed,
+            every.edges,
+            every.senders,
+            every.seconds,
+            _objects(self._carried),
+        )
+
+    def _all_codes(self) -> list[int]:
+        """Return the code of each tuple's key, as its edge has it; 0 where that has none."""
+        every = self._every
+        codes = np.zeros(len(every), dtype=np.uint64)
+        for number in self._talks:
+            passage = self._passages[number]
+            if passage.columns:
+                own = every.edges == number
+                keys = passage.tuples.keys(passage.edge.source, passage.columns)
+                codes[own] = keys.codes(every.rows[own])
+        found: list[int] = codes.tolist()
+        return found
+
+    def _take_queue(self) -> None:
+        """Let what waits, and what is on its way, arrive at its time."""
+        closed = self._every.closed.tolist()
+        for place in range(self._waiting):
+            self.truth.sent(self._instances[place], self._taken[place])
+            key = (self._times[place], closed[place], self._edges[place], self._senders[place])
+            heappush(self._coming, (*key, place))
+
+    def _dispatch(self) -> None:
+        """Send tuple by tuple; execute at once what arrives at once."""
+        truth, post, talks, coming = self.truth, self._post, self._talks, self._coming
+        parcels, instances, carried = post.parcels, self._instances, self._carried
+        delays = self._network.delays
+        columns = (self._times, self._edges, self._senders, self._codes, self._taken)
+        rows = zip(*(islice(column, self._waiting, None) for column in columns), strict=True)
+        # Columns change behind the place at hand only.
+        for place, (now, edge, sender, code, taken) in enumerate(rows, self._waiting):
+            if coming and coming[0][0] <= now:
+                self._land(now)
+            if parcels and parcels[0][0] <= now:
+                post.deliver(now, self._receive)
+            talk = talks.get(edge)
+            if talk is not None:
+                truth.now, truth.taken = now, taken
+                instances[place], carried[place] = talk.dispatch(sender, code, now)
+            if delays:
+                time = self._arrival(place, now)
+                if time > now:
+                    self._times[place] = time
+                    truth.sent(instances[place], taken)
+                    heappush(coming, (time, now, edge, sender, place))
+                    continue
+            self._execute(place, now, taken * truth.rates[instances[place]], talk)
+
+    def _arrival(self, place: int, now: float) -> float:
+        """Return when a tuple arrives that is sent now."""
+        passage, network = self._passages[self._edges[place]], self._network
+        start = int(passage.source.nodes[self._senders[place]])
+        end = self._nodes[self._instances[place]]
+        if start == end:
+            return now
+        if network.bandwidth < np.inf:
+            link = (start << 32) + end
+            size = float(passage.tuples.sizes[self._every.rows[place]])
+            now = max(now, passage.links.get(link, 0.0)) + size / network.bandwidth
+            passage.links[link] = now
+        return now + network.latency
+
+    def _land(self, now: float) -> None:
+        """Execute what was on its way and has arrived by now."""
+        coming, truth = self._coming, self.truth
+        while coming and coming[0][0] <= now:
+            time, closed, edge, _, place = heappop(coming)
+            instance, taken = self._instances[place], self._taken[place]
+            truth.landed(instance, taken)
+            talk = self._talks.get(edge)
+            if talk is not None and closed < talk.since:
+                talk = None
+            if place < self._waiting and not np.isnan(self._every.seconds[place]):
+                self._execute(place, time, float(self._every.seconds[place]), talk)
+            else:
+                self._execute(place, time, taken * truth.rates[instance], talk)
+
+    def _execute(self, place: int, now: float, seconds: float, talk: Conversation | None) -> None:
+        """Settle when a tuple is done that has arrived, and send what is reported of it."""
+        instance, truth = self._instances[place], self.truth
+        begin = truth.free[instance]
+        begin = max(now, begin)
+        end = truth.free[instance] = begin + seconds
+        truth.ends[instance].append(end)
+        self._order.append(place)
+        self._started.append(begin)
+        self._ended.append(end)
+        if talk is None or end >= self._until:
+            return
+        sender, code, note = self._senders[place], self._codes[place], self._carried[place]
+        letters = talk.executed(instance, sender, code, seconds, end, note)
+        if letters:
+            self._report(place, end, letters)
+
+    def _report(self, place: int, end: float, letters: Any) -> None:
+        edge, instance = self._edges[place], self._instances[place]
+        nodes = self._passages[edge].source.nodes
+        for whom, message in letters:
+            time = end
+            if self._network.latency and nodes[whom] != self._nodes[instance]:
+                time += self._network.latency
+            self._post.send(time, edge, instance, whom, message)
+
+    def _receive(self, edge: int, sender: int, message: Message, time: float) -> None:
+        """Let a dispatcher take in a message."""
+        self.truth.now = time
+        self._talks[edge].receive(sender, message, time)
+
+
+def _objects(values: list[Any]) -> Any:
+    """Return an array of objects, whatever they are."""
+    array = np.full(len(values), None, dtype=object)
+    for place, value in enumerate(values):
+        if value is not None:
+            array[place] = value
+    return array

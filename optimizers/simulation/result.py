@@ -1,0 +1,261 @@
+"""What came of a simulated run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimizers.operators import EdgeName
+from optimizers.plan import Plan
+from optimizers.simulation.rows import Numbers
+from optimizers.simulation.stream import Floats
+
+
+class Spread(NamedTuple):
+    """How some times spread, in seconds; all zero where there are none."""
+
+    mean: float
+    p50: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, times: Floats) -> "Spread":
+        """Sum times up."""
+        if not len(times):
+            return cls(0.0, 0.0, 0.0, 0.0)
+        middle, high = np.quantile(times, [0.5, 0.99]).tolist()
+        return cls(float(times.mean()), middle, high, float(times.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorResult:
+    """What one operator did. The arrays have an element for each tuple that it executed.
+
+    Attributes:
+        rows: which tuple of the streams it came of, counted over all sources in order.
+        instances: which instance executed it.
+        arrived: when it arrived there.
+        started: when work on it began.
+        ended: when it was done.
+        shipping: how many seconds each instance spent on sending.
+    """
+
+    rows: Numbers
+    instances: Numbers
+    arrived: Floats
+    started: Floats
+    ended: Floats
+    shipping: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "instances", "arrived", "started", "ended", "shipping"):
+            getattr(self, name).setflags(write=False)
+
+    @property
+    def latencies(self) -> Floats:
+        """How long each tuple was at its instance, waiting and being worked on."""
+        return self.ended - self.arrived
+
+    @property
+    def latency(self) -> Spread:
+        """How `latencies` spread."""
+        return Spread.of(self.latencies)
+
+    @property
+    def tuples(self) -> NDArray[np.int64]:
+        """How many tuples each instance executed."""
+        return np.bincount(self.instances, minlength=len(self.shipping))
+
+    @property
+    def busy(self) -> Floats:
+        """How many seconds each instance worked, on tuples and on sending."""
+        taken = np.bincount(self.instances, self.ended - self.started, len(self.shipping))
+        busy: Floats = taken + self.shipping
+        return busy
+
+    @property
+    def imbalance(self) -> float:
+        """How many times the average the busiest instance worked; by tuples if nobody did."""
+        loads = self.busy if self.busy.any() else self.tuples
+        return float(loads.max() / loads.mean()) if loads.any() else 1.0
+
+
+@dataclass(frozen=True)
+class EdgeResult:
+    """What one edge carried.
+
+    Attributes:
+        tuples: how many tuples.
+        bytes: how large they were together.
+        local: how many of them stayed on their node.
+        messages: how many messages went from instances back to their senders.
+        carried: how many messages travelled with a tuple.
+    """
+
+    tuples: int
+    bytes: float
+    local: int
+    messages: int
+    carried: int
+
+    @property
+    def locality(self) -> float:
+        """The share of tuples that stayed on their node; 1 of none."""
+        return self.local / self.tuples if self.tuples else 1.0
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """One epoch, and the decision that it began with.
+
+    Attributes:
+        start: when it began.
+        plan: the plan in force.
+        decided: what the optimizer said before it; notes say why.
+        refused: why that could not be carried out; empty if it was.
+        keys_moved: how many keys, of those that had come by then, got another instance or node.
+        bytes_moved: how much state travelled between nodes for them.
+        pause: for how many seconds the instance waited that waited longest for state.
+    """
+
+    start: float
+    plan: Plan
+    decided: Plan
+    refused: str = ""
+    keys_moved: int = 0
+    bytes_moved: float = 0.0
+    pause: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """What came of a simulated run.
+
+    >>> from optimizers import Topology
+    >>> from optimizers.simulation import SimulationEngine, Stream, Work
+    >>> job = Topology.source("in").then("work")
+    >>> run = SimulationEngine().run(job, Stream([0.0, 1.0]), work={"work": Work(3.0)})
+    >>> run.latency
+    Spread(mean=4.0, p50=4.0, p99=4.98, max=5.0)
+    >>> print(run)
+    2 tuples in 6 s: 0.333333 a second
+    latency: mean 4 s, p50 4 s, p99 4.98 s, max 5 s
+    operator  instances  tuples  mean s  p99 s  busiest  imbalance
+    in                1       2       0      0     0.0%      1.000
+    work              1       2       4   4.98   100.0%      1.000
+    edge        tuples   local  messages  carried
+    in -> work       2  100.0%         0        0
+
+    Attributes:
+        came: when each tuple of the streams came in, over all sources in order.
+        completed: when the last of all that came of it was done.
+        operators: what each operator did, in the order of the job.
+        edges: what each edge carried, by source and target.
+        epochs: the epochs with their plans.
+    """
+
+    came: Floats
+    completed: Floats
+    operators: Mapping[str, OperatorResult]
+    edges: Mapping[EdgeName, EdgeResult]
+    epochs: tuple[EpochResult, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("came", "completed"):
+            getattr(self, name).setflags(write=False)
+
+    @property
+    def latencies(self) -> Floats:
+        """How long each tuple of the streams took until all that came of it was done."""
+        return self.completed - self.came
+
+    @property
+    def latency(self) -> Spread:
+        """How `latencies` spread."""
+        return Spread.of(self.latencies)
+
+    @property
+    def makespan(self) -> float:
+        """How many seconds passed from the first tuple to the end of the last work."""
+        return float(self.completed.max() - self.came.min())
+
+    @property
+    def throughput(self) -> float:
+        """How many tuples of the streams were completed in a second; infinite in no time."""
+        return len(self.came) / self.makespan if self.makespan else float("inf")
+
+    @property
+    def messages(self) -> int:
+        """How many messages went back to senders, on all edges."""
+        return sum(edge.messages for edge in self.edges.values())
+
+    @property
+    def carried(self) -> int:
+        """How many messages travelled with tuples, on all edges."""
+        return sum(edge.carried for edge in self.edges.values())
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was in force at the end."""
+        return self.epochs[-1].plan
+
+    def utilisation(self, operator: str) -> Floats:
+        """Return the share of the makespan that each instance of an operator worked."""
+        busy = self.operators[operator].busy
+        return busy / self.makespan if self.makespan else np.zeros(len(busy))
+
+    def __str__(self) -> str:
+        mean, half, most, longest = self.latency
+        lines = [
+            f"{len(self.came):,} tuples in {self.makespan:.6g} s: {self.throughput:,.6g} a second",
+            f"latency: mean {mean:.4g} s, p50 {half:.4g} s, p99 {most:.4g} s, max {longest:.4g} s",
+            *_lines(
+                ["operator", "instances", "tuples", "mean s", "p99 s", "busiest", "imbalance"],
+                [self._operator(name) for name in self.operators],
+            ),
+            *_lines(
+                ["edge", "tuples", "local", "messages", "carried"],
+                [_edge(name, edge) for name, edge in self.edges.items()],
+            ),
+        ]
+        return "\n".join(lines)
+
+    def _operator(self, name: str) -> list[str]:
+        operator = self.operators[name]
+        latency = operator.latency
+        return [
+            name,
+            str(len(operator.shipping)),
+            f"{len(operator.rows):,}",
+            f"{latency.mean:.4g}",
+            f"{latency.p99:.4g}",
+            f"{self.utilisation(name).max():.1%}",
+            f"{operator.imbalance:.3f}",
+        ]
+
+
+def _edge(name: EdgeName, edge: EdgeResult) -> list[str]:
+    return [
+        " -> ".join(name),
+        f"{edge.tuples:,}",
+        f"{edge.locality:.1%}",
+        f"{edge.messages:,}",
+        f"{edge.carried:,}",
+    ]
+
+
+def _lines(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Lay rows out in aligned columns, names to the left and numbers to the right."""
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in (head, *rows)
+    ]

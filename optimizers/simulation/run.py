@@ -1,0 +1,287 @@
+"""A simulated run: stations and passages that go on from epoch to epoch."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
+from optimizers.layout import Layout
+from optimizers.operators import EdgeName
+from optimizers.plan import Plan
+from optimizers.simulation.edges import Passage, emitted
+from optimizers.simulation.events.backlog import Witness
+from optimizers.simulation.events.run import Happening
+from optimizers.simulation.network import Network
+from optimizers.simulation.observation import Epoch, Flow
+from optimizers.simulation.queues.conversation import Conversation, Post
+from optimizers.simulation.queues.feedback import Listener
+from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.rows import Arrivals, Numbers, Served, Shipments
+from optimizers.simulation.state_moves import KeysSeen, Move, move_between
+from optimizers.simulation.stream import Floats
+from optimizers.simulation.tuples import Tuples, into
+from optimizers.topology import Topology
+
+
+class Running:
+    """A job as it runs.
+
+    Operators are gone through in the order of the job, each to the end of the epoch: queues are
+    infinite, so nothing that happens behind an operator has an effect on it, but for messages,
+    which go back by one edge.
+
+    Args:
+        topology: the job as declared.
+        cluster: the machines as declared.
+        network: what shipping costs.
+        tuples: what comes in.
+    """
+
+    def __init__(
+        self, topology: Topology, cluster: Cluster, network: Network, tuples: Tuples
+    ) -> None:
+        self.topology = topology
+        self.tuples = tuples
+        self.network = network
+        self.stations = {name: Station(name, tuples.seconds(name)) for name in topology.order}
+        self.entering = {
+            name: [
+                Passage(edge, number, tuples, self.stations[edge.source], self.stations[name])
+                for number, edge in enumerate(into(topology, name))
+            ]
+            for name in topology.order
+        }
+        by_edge = {
+            passage.edge.name: passage for each in self.entering.values() for passage in each
+        }
+        self.passages: dict[EdgeName, Passage] = {
+            edge.name: by_edge[edge.name] for edge in topology.edges
+        }
+        self.leaving = {
+            name: [self.passages[edge.name] for edge in topology.outputs(name)]
+            for name in topology.order
+        }
+        self.talks: dict[str, dict[int, Conversation]] = {name: {} for name in topology.order}
+        self.posts = {name: Post() for name in topology.order}
+        self.witnesses = {name: Witness() for name in topology.order}
+        self._admitted = dict.fromkeys(topology.sources, 0)
+        self.seen = {
+            operator.name: KeysSeen(
+                tuples,
+                [
+                    (edge, topology.key_columns(*edge.name))
+                    for edge in into(topology, operator.name)
+                ],
+            )
+            for operator in topology.operators
+            if operator.keyed and not operator.partial and topology.inputs(operator.name)
+        }
+        self._happening: Happening | None = None
+        self._layout: Layout | None = None
+        self._cluster = cluster
+        self._nodes: dict[str, int] = {}
+        network_cost = network.per_batch + tuples.sizes * network.per_byte
+        self._unit: Floats | None = network_cost if network.charges else None
+
+    def begin(self, plan: Plan, number: int, now: float) -> Epoch:
+        """Begin an epoch under a plan."""
+        layout = Layout.of(self.topology, self._cluster, plan)
+        machines = self._cluster.under(plan)
+        for node in machines.nodes:
+            self._nodes.setdefault(node.name, len(self._nodes))
+        for name, station in self.stations.items():
+            homes = layout.homes[name].nodes
+            speeds = self._speeds(name, len(homes))
+            capacities = np.array([machines.node(home).capacity for home in homes])
+            nodes = np.array([self._nodes[home] for home in homes])
+            station.fit(nodes, 1.0 / (speeds * capacities))
+        moves = self._move(layout, now)
+        for passage in self.passages.values():
+            passage.under(layout)
+            self._talk(passage, layout, now)
+        if self._happening is None and self._depends(plan, layout):
+            self._happening = self._follow(now)
+        if self._happening is not None:
+            self._happening.begin(plan, self.talks, now)
+        epoch = Epoch(number, now, layout, moves=moves)
+        epoch.flows = {name: Flow() for name in self.passages}
+        return epoch
+
+    def advance(self, epoch: Epoch, until: float) -> None:
+        """Let an epoch run to its end."""
+        if self._happening is not None:
+            admitted = {name: self._admit(name, epoch, until) for name in self._admitted}
+            self._happening.advance(epoch, admitted, until)
+        else:
+            for name in self.topology.order:
+                epoch.served[name] = self._execute(name, epoch, until)
+                self._send(name, epoch)
+        for name, seen in self.seen.items():
+            seen.add(epoch.served[name])
+
+    def _move(self, layout: Layout, now: float) -> dict[str, Move]:
+        """Let keys move that are somewhere else from now on, and instances wait for their state."""
+        before, self._layout = self._layout, layout
+        moves: dict[str, Move] = {}
+        for name, seen in self.seen.items():
+            if before is None or _same_place(name, before, layout):
+                continue
+            state_bytes = self.tuples.work(name).state_bytes
+            move = move_between(
+                seen.columns(),
+                name,
+                before,
+                layout,
+                numbers=self._nodes,
+                state_bytes=state_bytes,
+                network=self.network,
+            )
+            paused = self.stations[name].paused
+            waits = np.flatnonzero(move.pauses)
+            paused[waits] = np.maximum(paused[waits], now + move.pauses[waits])
+            moves[name] = move
+        return moves
+
+    def _depends(self, plan: Plan, layout: Layout) -> bool:
+        """Return whether operators depend on those behind them, so that events must be followed."""
+        job = layout.topology
+        if any(size > 1 and job.outputs(name) for name, size in plan.batch.items()):
+            return True
+        listens = any(job.grouping(*edge.name).listens for edge in job.edges)
+        return self.network.charges and listens
+
+    def _follow(self, now: float) -> Happening:
+        """Follow events from now on."""
+        happening = Happening(
+            self.stations,
+            self.entering,
+            self.passages,
+            self.network,
+            self.tuples,
+            self.posts,
+            self.witnesses,
+        )
+        waiting = {
+            name: len(self.tuples.rows_of(name)) - admitted
+            for name, admitted in self._admitted.items()
+        }
+        happening.take_over(waiting, self.talks, now)
+        return happening
+
+    def _speeds(self, name: str, instances: int) -> Floats:
+        speeds = self.tuples.work(name).speeds
+        if speeds is None:
+            return np.ones(instances)
+        if len(speeds) != instances:
+            raise InvalidValueError(
+                f"operator {name!r} has {instances} instances and speeds for {len(speeds)}; "
+                "give one for each, or None"
+            )
+        return np.array(speeds)
+
+    def _talk(self, passage: Passage, layout: Layout, now: float) -> None:
+        """Let those who listen on an edge begin to talk, or go on where nothing has changed."""
+        source, target = passage.edge.name
+        talks, grouping = self.talks[target], layout.topology.grouping(source, target)
+        if not grouping.listens:
+            talks.pop(passage.number, None)
+            self.posts[target].forget(passage.number)
+            return
+        senders, instances = (
+            layout.topology.operator(name).parallelism for name in (source, target)
+        )
+        known = talks.get(passage.number)
+        if known is None or known.made_for != (grouping, senders, instances):
+            self.posts[target].forget(passage.number)
+            truth = self.witnesses[target]
+            talks[passage.number] = Conversation(grouping, senders, instances, truth, now)
+
+    def _execute(self, name: str, epoch: Epoch, until: float) -> Served:
+        """Let an operator execute what reaches it, as far as it is done before a time."""
+        station, passages = self.stations[name], self.entering[name]
+        if not passages:
+            station.queue = station.queue.joined(self._admit(name, epoch, until))
+        elif self.talks[name]:
+            return self._listen(name, epoch, until)
+        else:
+            arrivals = (passage.travel(self.network, until) for passage in passages)
+            station.queue = self._in_order(station.queue.joined(*arrivals))
+        extra = None
+        if self._unit is not None and self.leaving[name]:
+            count = self.tuples.emitted(name)
+            extra = self._unit * len(self.leaving[name]) * (1 if count is None else count)
+        return station.serve(extra, until)
+
+    def _in_order(self, arrivals: Arrivals) -> Arrivals:
+        """Return arrivals in the order in which they are served."""
+        if not self.network.delays and not self.network.charges:
+            return arrivals.take(np.argsort(arrivals.times, kind="stable"))
+        keys = (arrivals.senders, arrivals.edges, arrivals.closed, arrivals.times)
+        return arrivals.take(np.lexsort(keys))
+
+    def _admit(self, name: str, epoch: Epoch, until: float) -> Arrivals:
+        """Return what comes in at a source before a time, dealt out to its instances in turn."""
+        rows = self.tuples.rows_of(name)
+        times = self.tuples.times[rows]
+        first = self._admitted[name]
+        last = self._admitted[name] = int(np.searchsorted(times, until))
+        places = np.arange(first, last)
+        rows, times = rows[places], times[places]
+        instances = places % epoch.layout.topology.operator(name).parallelism
+        came = Shipments(rows, instances, instances, times, times)
+        return Arrivals.of(came, times, -1)
+
+    def _listen(self, name: str, epoch: Epoch, until: float) -> Served:
+        passages = self.entering[name]
+        offered = [passage.offer() for passage in passages]
+        arrivals = offered[0].joined(*offered[1:])
+        listener = Listener(
+            self.stations[name],
+            passages,
+            self.talks[name],
+            self.posts[name],
+            self.network,
+            arrivals.take(np.argsort(arrivals.times, kind="stable")),
+            until,
+        )
+        self.witnesses[name].by = listener.truth
+        served, settled = listener.serve()
+        for number, talk in self.talks[name].items():
+            passage = passages[number]
+            own = settled.take(settled.edges == number)
+            self._count(passage, epoch, own.rows, own.senders, own.instances)
+            epoch.flows[passage.edge.name].count(talk)
+        return served
+
+    def _send(self, name: str, epoch: Epoch) -> None:
+        """Send what comes of what an operator has executed."""
+        passages = self.leaving[name]
+        if not passages:
+            return
+        counts = self.tuples.emitted(name)
+        found = emitted(epoch.served[name], counts, passages, self._unit)
+        for passage, shipments in zip(passages, found, strict=True):
+            if passage.number not in self.talks[passage.edge.target]:
+                instances = passage.route(shipments.rows, shipments.senders)
+                shipments = replace(shipments, instances=instances)  # noqa: PLW2901
+                self._count(passage, epoch, shipments.rows, shipments.senders, instances)
+            passage.departing = passage.departing.joined(shipments)
+
+    def _count(
+        self, passage: Passage, epoch: Epoch, rows: Numbers, senders: Numbers, instances: Numbers
+    ) -> None:
+        """Count what is sent along an edge."""
+        flow = epoch.flows[passage.edge.name]
+        nodes = passage.source.nodes[senders], passage.target.nodes[instances]
+        flow.tuples += len(rows)
+        flow.bytes += float(self.tuples.sizes[rows].sum())
+        flow.local += int((nodes[0] == nodes[1]).sum())
+        epoch.sent[passage.edge.name] = rows
+
+
+def _same_place(name: str, before: Layout, after: Layout) -> bool:
+    """Return whether all keys of an operator stay where they are."""
+    homes = [layout.homes[name] for layout in (before, after)]
+    owners = [layout.owners(name) for layout in (before, after)]
+    return homes[0] == homes[1] and owners[0] == owners[1]

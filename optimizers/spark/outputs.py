@@ -1,0 +1,206 @@
+"""What left a job in a batch, as DataFrames, and to whom it is handed."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from optimizers.errors import CheckpointError, FoldError, InvalidValueError, UnknownNameError
+from optimizers.operators import OnError
+from optimizers.runtime.storage.location import Location
+from optimizers.runtime.task.output_file import OutputFile
+from optimizers.topology import Topology
+
+OPERATOR = "operator"
+"""The column that tells rows of several operators apart."""
+
+Sink: TypeAlias = Callable[[DataFrame, int], None]
+"""Gets rows that left the job in a batch, and the batch's number."""
+
+Sinks: TypeAlias = Sink | Mapping[str, Sink]
+"""One for all that leaves the job, or one for each operator by its name."""
+
+_PATTERN = re.compile(r"([\[\]{}*?\\])")
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """To whom is handed what leaves a job: rows as they are meant to, and bad ones set aside.
+
+    Attributes:
+        topology: the job.
+        each_batch: gets what operators emit that feed no other.
+        each_aside: gets the bad rows of operators that hand them aside.
+    """
+
+    topology: Topology
+    each_batch: Sinks | None = None
+    each_aside: Sinks | None = None
+
+    def __post_init__(self) -> None:
+        check_sinks(self.each_batch, self.final, "each_batch")
+        check_sinks(self.each_aside, self.aside, "each_aside")
+
+    @property
+    def final(self) -> tuple[str, ...]:
+        """The operators whose tuples leave the job: those that feed no other."""
+        return tuple(name for name in self.topology.order if not self.topology.outputs(name))
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """The operators that hand bad rows aside."""
+        job = self.topology
+        return tuple(name for name in job.order if job.operator(name).on_error is OnError.ASIDE)
+
+    def check_taken(self) -> None:
+        """Refuse a job that hands rows aside where no sink takes them: they would be lost."""
+        taken = self.aside if self.each_aside is not None else ()
+        if isinstance(self.each_aside, Mapping):
+            taken = tuple(self.each_aside)
+        for name in self.aside:
+            if name not in taken:
+                raise InvalidValueError(
+                    f"operator {name!r} hands bad rows aside, but no sink takes them; give "
+                    "each_aside= a function of rows and batch, or leave them out: on_error='skip'"
+                )
+        if self.each_aside is not None and not self.aside:
+            raise InvalidValueError(
+                "each_aside is given, but no operator hands rows aside; set on_error='aside' on one"
+            )
+
+    def hand_out(
+        self,
+        rows: Callable[[Iterable[OutputFile]], DataFrame],
+        files: Sequence[OutputFile],
+        batch: int,
+    ) -> None:
+        """Hand out the rows of a batch.
+
+        Args:
+            rows: reads files of one operator.
+            files: of the batch.
+            batch: its number.
+        """
+        if self.each_batch is not None:
+            good = [file for file in files if not file.aside]
+            whose = len(self.final) > 1
+            hand_out(rows, good, self.final, self.each_batch, batch, whose=whose)
+        if self.each_aside is not None:
+            bad = [file for file in files if file.aside]
+            hand_out(rows, bad, self.aside, self.each_aside, batch, whose=False)
+
+
+def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str) -> None:
+    """Refuse what no rows can be handed to.
+
+    Args:
+        sinks: the sinks.
+        operators: whose rows there may be.
+        where: how the sinks are called in messages.
+    """
+    if sinks is None or (callable(sinks) and not isinstance(sinks, Mapping)):
+        return
+    if not isinstance(sinks, Mapping):
+        raise InvalidValueError(
+            f"{where}={sinks!r} is neither a function of rows and batch, nor a mapping from "
+            "operators to such functions"
+        )
+    for name, sink in sinks.items():
+        if name not in operators:
+            raise UnknownNameError(
+                f"{where} names {name!r}, whose rows do not leave the job that way; those of "
+                f"{', '.join(map(repr, operators)) or 'no operator'} do"
+            )
+        if not callable(sink):
+            raise InvalidValueError(
+                f"{where}[{name!r}]={sink!r} is no function; give one of rows and batch"
+            )
+
+
+def hand_out(  # noqa: PLR0913
+    rows: Callable[[Iterable[OutputFile]], DataFrame],
+    files: Iterable[OutputFile],
+    operators: Sequence[str],
+    sinks: Sinks,
+    batch: int,
+    *,
+    whose: bool,
+) -> None:
+    """Hand the rows of a batch to sinks: to one all of them, to several each its operator's.
+
+    A sink is not called for a batch in which there are no rows for it.
+
+    Args:
+        rows: reads files of one operator.
+        files: of the batch.
+        operators: whose rows there may be, in their order.
+        sinks: who gets them.
+        batch: its number.
+        whose: whether rows for one sink get a first column that says whose they are.
+    """
+    by_operator = {name: [file for file in files if file.operator == name] for name in operators}
+    frames = {name: rows(mine) for name, mine in by_operator.items() if mine}
+    if isinstance(sinks, Mapping):
+        for name, frame in frames.items():
+            if name in sinks:
+                sinks[name](frame, batch)
+    elif frames:
+        sinks(_as_one(frames) if whose else _united(frames.values()), batch)
+
+
+def left_in(session: SparkSession, location: Location, files: Iterable[OutputFile]) -> DataFrame:
+    """Return the rows of files of output; where one has no such column, it is null there.
+
+    Asked to read files of different columns at once, Spark would go by those of one file, and
+    drop all others. Their columns are known from the commit: the driver opens none of them.
+
+    Args:
+        session: the session.
+        location: the checkpoint.
+        files: at least one.
+
+    Raises:
+        CheckpointError: a file is missing.
+    """
+    alike: dict[pa.Schema, list[str]] = {}
+    for file in files:
+        alike.setdefault(file.schema, []).append(_as_spark_reads(location.spark_path_of(file.path)))
+    try:
+        return _united(session.read.parquet(*paths) for paths in alike.values())
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        path = (error.getMessageParameters() or {}).get("path")
+        raise CheckpointError(
+            f"{path} is missing, though a commit refers to it; bring it back from a copy, or begin "
+            "with a new checkpoint"
+        ) from None
+
+
+def _as_one(frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the rows of several operators, with a first column that says whose they are."""
+    for name, frame in frames.items():
+        if OPERATOR in frame.columns:
+            raise FoldError(
+                f"rows of several operators leave the job, and a column {OPERATOR!r} is to tell "
+                f"them apart, but rows of {name!r} have one already; rename it, or give "
+                "each_batch a mapping from operators to functions"
+            )
+    return _united(
+        frame.select(sql.lit(name).alias(OPERATOR), "*") for name, frame in frames.items()
+    )
+
+
+def _united(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def _as_spark_reads(path: str) -> str:
+    """Return a path as Spark takes it, which would else take brackets and the like for patterns."""
+    return _PATTERN.sub(r"\\\1", path)

@@ -1,0 +1,53 @@
+"""How a stream ends by an error: told to Spark in a line, and to who waits as what it is.
+
+Python tells Spark of an error as text, and Spark wraps that text three times over. So Spark gets
+one line, and the error itself is kept in this process.
+"""
+
+import logging
+import re
+
+from optimizers.error_boundary import is_debugging
+from optimizers.errors import PenstockError
+from optimizers.runtime.task.user_errors import said
+
+# By these Spark tells that a batch was only interrupted, by the stop of its query.
+_INTERRUPTED = re.compile(
+    r"InterruptedException|InterruptedIOException|ClosedByInterruptException|cancelled job group"
+)
+
+
+class BatchFailedError(PenstockError):
+    """What Spark is told of an error that ended a batch."""
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an error only says that the query was stopped amid a batch."""
+    return not isinstance(error, PenstockError) and bool(_INTERRUPTED.search(str(error)))
+
+
+def told_to_spark(error: BaseException) -> BatchFailedError:
+    """Return in one line what Spark is to be told of an error.
+
+    Of an interruption in the words by which Spark knows one. It looks for them with an expression
+    that overflows the stack of Java if much text stands between them.
+
+    >>> told_to_spark(ValueError("x must  be  positive"))
+    BatchFailedError('ValueError: x must be positive')
+    """
+    if is_interruption(error):
+        return BatchFailedError(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling the batch: "
+            "java.lang.InterruptedException"
+        )
+    return BatchFailedError(said(error))
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether py4j logs something else than what Spark is told here."""
+    error = record.exc_info[1] if record.exc_info else None
+    return is_debugging() or not isinstance(error, BatchFailedError)
+
+
+# Which is told already, and which py4j would log once more with its own lines.
+logging.getLogger("py4j.clientserver").addFilter(_is_news)

@@ -1,0 +1,293 @@
+"""Locality: which instance owns which key, so that tuples stay on their machine."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from grouping.keygraph.evidence import Evidence, Lesson
+from grouping.keygraph.partition import partition_as_published, partition_keys
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Note, Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.strategies.standing import Standing, Tables, one_owner_a_key
+from optimizers.topology import Topology
+from sketches import checks
+
+# Of what is learned in the first epoch nobody knows how long it lasts. With all that `lasting` can
+# be alike, from 0 to 1, it is worth three epochs on average: as much as if this were certain.
+_UNKNOWN_LASTING = 0.75
+_MOST_LASTING = 0.95
+_LEAST_LEARNED = 0.01
+_SURE = 2.0  # standard deviations, below which what seems to have lasted is put down to luck
+
+
+@dataclass(frozen=True)
+class Locality(Optimizer):
+    """Decides which instance owns which key, so that keys that occur together are on one machine.
+
+    >>> from grouping.keygraph.key_pairs import KeyPairs
+    >>> job = Topology.source("posts", parallelism=2)
+    >>> job = job.then("by_place", key="place", parallelism=2)
+    >>> job = job.then("by_tag", key="tag", parallelism=2)
+    >>> places, tags = ["Asia", "Europe", "Oceania"], ["#java", "#ruby", "#python"]
+    >>> pairs = KeyPairs(places, tags, [3463, 1200, 4011])
+    >>> seen = Statistics(pairs={("by_place", "by_tag"): pairs})
+    >>> Locality().plan(job, Cluster.uniform(2), seen, Plan()).routing
+    FrozenMap({'by_place': RoutingTable(3 str keys, ...), 'by_tag': RoutingTable(3 str keys, ...)})
+
+    It divides the graph of key pairs among the machines: as few pairs apart as possible, and no
+    instance with much more load of its operator than the others. From the second time on it moves
+    keys only as far as that pays. It learns from earlier epochs too, unless these would have
+    misled it about the last one. A new routing is proposed if it is worth the state that has to
+    move, judged by pairs it was not made from.
+
+    Attributes:
+        imbalance: how many times the average load of its operator an instance may get.
+        offline: whether to decide only once, from the first statistics.
+        memory: how much the pairs of an epoch still count an epoch later.
+        worth: how much a new routing has to gain, until it is outdated, for each unit that moves:
+            bytes for each byte where sizes are known, else tuples that become local for each key.
+            0 proposes always.
+        inertia: what share of a key's tuples must become local for it to move.
+        adopts: whether keys that no table knows are to be given an owner beside their partners,
+            before the batch they first come in is routed (on Spark: when it is over); else they
+            go by hash.
+        tries: how many times to divide when it divides anew; the best is taken.
+        seed: equal seeds give equal answers.
+        as_published: whether to keep to the paper's method; see `published`.
+
+    References:
+        M. Caneill, A. El Rheddane, V. Leroy, N. De Palma, "Locality-aware routing in stateful
+        streaming applications", Middleware 2016.
+    """
+
+    imbalance: float = 1.03
+    offline: bool = False
+    memory: float = 0.85
+    worth: float = 1.0
+    inertia: float = 0.02
+    adopts: bool = True
+    tries: int = 2
+    seed: int = 0
+    as_published: bool = False
+
+    def __post_init__(self) -> None:
+        if checks.number("imbalance", self.imbalance) < 1:
+            raise InvalidValueError(
+                f"imbalance={self.imbalance!r} would leave load without an instance; give 1 or more"
+            )
+        checks.amount("memory", self.memory, up_to=1.0)
+        checks.amount("inertia", self.inertia, up_to=1.0)
+        checks.amount("worth", self.worth)
+        checks.whole("tries", self.tries, at_least=1)
+        checks.seed(self.seed)
+
+    @classmethod
+    def published(cls, *, offline: bool = False, seed: int = 0) -> Self:
+        """Return the paper's method, as a baseline.
+
+        METIS divides the pairs of the last epoch anew, balancing the sum of all operators' loads.
+        Nothing is remembered, unknown keys go by hash, and every new routing is applied.
+        """
+        return cls(
+            offline=offline,
+            memory=0.0,
+            worth=0.0,
+            adopts=False,
+            tries=1,
+            seed=seed,
+            as_published=True,
+        )
+
+    @property
+    def observes(self) -> frozenset[Probe]:
+        """The key pairs; and the sizes of state and tuples, to know what moving costs."""
+        return frozenset({Probe.PAIRS, Probe.OPERATORS})
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Propose owners for the keys of all operators whose pairs were seen."""
+        pairs = {
+            hop: pairs
+            for hop, pairs in statistics.pairs.items()
+            if all(one_owner_a_key(topology, name) for name in hop)
+        }
+        evidence = Evidence(
+            pairs,
+            statistics.held_out,
+            # In a chain, the history may be there for another strategy.
+            earlier=statistics.history if self.memory else {},
+            counts={} if self.as_published else statistics.keys,
+            seed=self.seed,
+        )
+        if not evidence.seen:
+            return Plan(notes=self._idle(topology))
+        standing = Standing(topology, cluster, current, tuple(evidence.seen))
+        if self.offline and standing.decided:
+            return Plan()
+        trial = _Trial(self, standing, evidence)
+        if self.worth and trial.local_now <= trial.local_then:
+            note = self._note(standing, "nothing to gain", {**trial.figures, "gained": 0.0})
+            return Plan(notes=(note,))
+        lesson = evidence.lesson(evidence.seen, with_past=trial.keeps_past)
+        proposal = self.divide(standing, lesson)
+        if not self.worth:
+            return self._proposed(proposal, self._note(standing, "every new routing is taken", {}))
+        figures = self._judge(standing, statistics, trial, proposal)
+        if figures["gained"] <= 0 or figures["gained"] < self.worth * figures["moved"]:
+            note = self._note(standing, "not worth what would have to move", figures)
+            return Plan(notes=(note,))
+        return self._proposed(proposal, self._note(standing, "worth what has to move", figures))
+
+    def _idle(self, topology: Topology) -> tuple[Note, ...]:
+        """Say why there can be nothing to decide for this job; nothing if there can."""
+        text = _hindrance(topology)
+        if not text:
+            return ()
+        said = f"can do nothing for this job: {text}"
+        return (Note(self.name, "the job", said, idle=True),)
+
+    def divide(self, standing: Standing, lesson: Lesson) -> Tables:
+        """Return an owner for each key of these pairs, and for those that have one now."""
+        graph = lesson.graph(standing.topology.order)
+        if self.as_published:
+            partition = partition_as_published(
+                graph, len(standing.nodes), imbalance=self.imbalance, seed=self.seed
+            )
+            return standing.instances(graph, partition)
+        partition = partition_keys(
+            graph,
+            len(standing.nodes),
+            imbalance=self.imbalance,
+            previous=standing.on_nodes(graph) if standing.decided else None,
+            capacities=standing.capacities(graph.names),
+            racks=standing.racks,
+            inertia=self.inertia,
+            tries=self.tries,
+            seed=self.seed,
+        )
+        return standing.kept(standing.instances(graph, partition))
+
+    def _judge(
+        self, standing: Standing, statistics: Statistics, trial: "_Trial", proposal: Tables
+    ) -> dict[str, float]:
+        """Estimate what the proposal will gain until it is outdated, and what it moves.
+
+        The gain is that of a routing made without some of the last epoch's pairs, on those: what
+        it has merely learned by heart does not count.
+        """
+        lasting = trial.lasting
+        tuples = sum(pairs.total for pairs in trial.evidence.seen.values())
+        # What lasts fades from epoch to epoch; this is the sum over all epochs to come.
+        gained = (trial.local_now - trial.local_then) * tuples * lasting / (1 - lasting)
+        figures = {**trial.figures, "lasting": lasting}
+        keys, size = standing.moving(proposal, statistics)
+        tuple_size = standing.tuple_bytes(statistics)
+        if size is None or tuple_size is None:
+            return {**figures, "gained": gained, "moved": keys}
+        return {**figures, "gained": gained * tuple_size, "moved": size}
+
+    def _proposed(self, tables: Tables, note: Note) -> Plan:
+        if self.adopts:
+            tables = {name: table.adopting() for name, table in tables.items()}
+        return Plan(routing=tables, notes=(note,))
+
+    def _note(self, standing: Standing, text: str, figures: dict[str, float]) -> Note:
+        return Note(self.name, " and ".join(standing.names), text, tuple(figures.items()))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What can be learned from some of the pairs, tried on those that were kept out of it."""
+
+    strategy: Locality
+    standing: Standing
+    evidence: Evidence
+
+    @cached_property
+    def local_then(self) -> float:
+        """The share of the pairs that were kept out that the owners of now have local."""
+        return self.standing.locality(self.standing.tables, self.evidence.tested)
+
+    @cached_property
+    def local_now(self) -> float:
+        """The share of them that owners have local that were learned from the others."""
+        return self.standing.locality(self.learned, self.evidence.tested)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What a note tells of it."""
+        return {
+            "local then": self.local_then,
+            "local now": self.local_now,
+            "with past": float(self.keeps_past),
+        }
+
+    @cached_property
+    def keeps_past(self) -> bool:
+        """Whether to learn from earlier epochs, too: unless that clearly does harm."""
+        if not self.evidence.past:
+            return False
+        tested = self.evidence.tested
+        with_past = self.standing.locality(self._with_past, tested)
+        without_past = self.standing.locality(self._without_past, tested)
+        # A difference between two shares of so many tuples varies by no more than that.
+        deviation = 1 / math.sqrt(sum(pairs.total for pairs in tested.values()))
+        return without_past - with_past <= _SURE * deviation
+
+    @property
+    def learned(self) -> Tables:
+        """What the pairs teach that are not kept out."""
+        return self._with_past if self.keeps_past else self._without_past
+
+    @cached_property
+    def lasting(self) -> float:
+        """How much of what could be learned an epoch ago still holds, from 0 to 1.
+
+        It is compared with what can be learned from the last epoch, on pairs that neither knows.
+        The routing in force is no measure: it may be much older, and when it holds no longer, a
+        new one may do so all the same.
+        """
+        past = self.evidence.past
+        if not past:
+            return _UNKNOWN_LASTING
+        tested = {hop: pairs for hop, pairs in self.evidence.tested.items() if hop in past}
+        of_past = self.strategy.divide(self.standing, Lesson(past, self.evidence.counts))
+        before = self.standing.locality(of_past, tested) - self.standing.chance
+        if before < _SURE * self.standing.luck(tested):
+            return 0.0
+        now = self.standing.locality(self._without_past, tested) - self.standing.chance
+        return float(np.clip(before / max(now, _LEAST_LEARNED), 0.0, _MOST_LASTING))
+
+    @cached_property
+    def _with_past(self) -> Tables:
+        lesson = self.evidence.lesson(self.evidence.taught, with_past=True)
+        return self.strategy.divide(self.standing, lesson)
+
+    @cached_property
+    def _without_past(self) -> Tables:
+        lesson = self.evidence.lesson(self.evidence.taught, with_past=False)
+        return self.strategy.divide(self.standing, lesson)
+
+
+def _hindrance(topology: Topology) -> str:
+    """Return why there can be no pairs of keys that tables could bring together; empty if some."""
+    if not any(operator.keyed for operator in topology.operators):
+        return "no operator has a key"
+    if not topology.keyed_hops:
+        return "no operator with a key feeds another one"
+    reasons: list[str] = []
+    for hop in topology.keyed_hops:
+        split = [name for name in hop if not one_owner_a_key(topology, name)]
+        wide = [name for name in hop if len(topology.operator(name).key_columns) > 1]
+        if not split and not wide:
+            return ""
+        reasons += [f"keys of {name!r} are not its own by hash or table" for name in split]
+        reasons += [f"the key of {name!r} has several columns" for name in wide]
+    return ", ".join(dict.fromkeys(reasons))

@@ -1,0 +1,198 @@
+"""Osg: which instance gets each tuple of a stream whose tuples do not all cost the same."""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from grouping.grouping import Grouping
+from grouping.scheduling.cost_evidence import CostEvidence
+from grouping.scheduling.least_work.grouping import LeastWork
+from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
+from optimizers.operators import Edge
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Note, Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.topology import Topology
+from sketches import checks
+from sketches.cost_sketch import CostSketch
+
+
+@dataclass(frozen=True)
+class Osg(Optimizer):
+    """Decides which instance gets each tuple, so that dear ones do not queue behind each other.
+
+    >>> job = Topology.source("tweets", parallelism=2)
+    >>> job = job.then("reach", parallelism=2, edge_key="author")
+    >>> measured = [CostSketch(width=55, depth=4, exact=100) for _ in range(2)]
+    >>> for sketch in measured:
+    ...     sketch.update(["famous", "unknown"] * 50, [0.065, 0.001] * 50)
+    >>> seen = Statistics(costs={"reach": measured})
+    >>> Osg().plan(job, Cluster.uniform(2), seen, Plan()).scheduling
+    FrozenMap({('tweets', 'reach'): LeastWork(200 tuples known, messages=0.05)})
+
+    It is about operators without state, whose tuples any instance can take, and which are fed by
+    an edge that names a key: the column that the cost of a tuple depends on. What was measured of
+    costs is given to the senders, which then send each tuple to the instance that will be done
+    with it first. Instances that are slower than the others get less. Where the costs that one
+    half of the instances has measured do not foretell those of the other half, keys say nothing of
+    costs, and all stays as it is.
+
+    Attributes:
+        messages: how many reports an instance may send for each tuple, where it can report at all.
+        tolerance: how many average tuples' cost an instance may be off what its sender expects,
+            before it reports.
+        keys: of how many keys the costs are kept by themselves, by each sender.
+        lasting: how much the costs of an epoch still count an epoch later.
+        change: by how much costs or paces must have changed for senders to be told anew.
+        least_explained: how much of the differences between the costs of keys must be foretold.
+        as_published: schedule as the paper does.
+
+    References:
+        N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola, "Online scheduling for
+        shuffle grouping in distributed stream processing systems", Middleware 2016.
+    """
+
+    messages: float = 0.05
+    tolerance: float = 1.0
+    keys: int = 4096
+    lasting: float = 0.5
+    change: float = 0.05
+    least_explained: float = 0.05
+    as_published: OnlineShuffle | None = None
+
+    def __post_init__(self) -> None:
+        spec = LeastWork(messages=self.messages, tolerance=self.tolerance, keys=self.keys)
+        for name in ("messages", "tolerance", "keys"):
+            object.__setattr__(self, name, getattr(spec, name))
+        object.__setattr__(self, "lasting", checks.amount("lasting", self.lasting, up_to=1.0))
+        object.__setattr__(self, "change", checks.amount("change", self.change))
+        least = checks.amount("least_explained", self.least_explained, up_to=1.0)
+        object.__setattr__(self, "least_explained", least)
+        if not isinstance(self.as_published, OnlineShuffle | None):
+            raise InvalidValueError(
+                f"as_published={self.as_published!r} is not an OnlineShuffle; use Osg.published()"
+            )
+
+    @classmethod
+    def published(cls, *, window: int = 1024, tolerance: float = 0.05, seed: int = 0) -> Self:
+        """Return the paper's method, as a baseline.
+
+        Instances and schedulers learn from each other while they run; nothing is decided here but
+        to let them. Where instances cannot report, as within a batch on Spark, that is to deal
+        tuples out in turn.
+
+        Args:
+            window: after how many tuples an instance looks whether its costs are stable.
+            tolerance: how far they may move to be called so.
+            seed: of the hashes of its sketches.
+        """
+        return cls(as_published=OnlineShuffle(window=window, tolerance=tolerance, seed=seed))
+
+    @property
+    def observes(self) -> frozenset[Probe]:
+        """What tuples cost, by key and instance; nothing as published."""
+        return frozenset() if self.as_published else frozenset({Probe.COSTS})
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Propose schedules for the edges into operators without state whose costs were seen."""
+        edges = [edge for edge in topology.edges if _is_free(topology, edge)]
+        if not edges:
+            said = f"can do nothing for this job: {_hindrance(topology)}"
+            return Plan(notes=(Note(self.name, "the job", said, idle=True),))
+        if self.as_published is not None:
+            return Plan(scheduling={edge.name: self.as_published for edge in edges})
+        plan = Plan()
+        for edge in edges:
+            measured = statistics.costs.get(edge.target, ())
+            if len(measured) == topology.operator(edge.target).parallelism:
+                present = current.scheduling.get(edge.name)
+                plan |= self._schedule(edge, CostEvidence.of(measured), present)
+        return plan
+
+    def _schedule(self, edge: Edge, seen: CostEvidence, present: Grouping | None) -> Plan:
+        if not seen.costs.total:
+            return Plan()
+        informed = seen.explained >= self.least_explained
+        figures = {"explained": seen.explained, "spread": seen.spread}
+        if not seen.uniform:
+            figures |= {"fastest": min(seen.paces), "slowest": max(seen.paces)}
+        if not informed and seen.uniform:
+            text = "left as it is: the key of a tuple does not tell what it costs"
+            return Plan(notes=(self._note(edge, text, figures),))
+        former = present if isinstance(present, LeastWork) else None
+        proposal = self._proposal(seen, former)
+        if former is not None:
+            changed = _change(former, proposal)
+            if math.isfinite(changed):
+                figures["changed"] = changed
+            if changed <= self.change:
+                return Plan(notes=(self._note(edge, "left: costs are as they were", figures),))
+        note = self._note(edge, "each tuple to who is done first", figures)
+        return Plan(scheduling={edge.name: proposal}, notes=(note,))
+
+    def _proposal(self, seen: CostEvidence, former: LeastWork | None) -> LeastWork:
+        costs = seen.costs
+        if former is not None and former.costs is not None and self.lasting:
+            past = former.costs.copy()
+            if _fit(past, costs):
+                past.decay(self.lasting)
+                costs |= past
+        paces = () if seen.uniform else seen.paces
+        return LeastWork(
+            messages=self.messages,
+            tolerance=self.tolerance,
+            keys=self.keys,
+            costs=costs,
+            paces=paces,
+        )
+
+    def _note(self, edge: Edge, text: str, figures: dict[str, float]) -> Note:
+        return Note(self.name, str(edge), text, tuple(figures.items()))
+
+
+def _is_free(topology: Topology, edge: Edge) -> bool:
+    """Return whether its tuples may go to any of several, and have a key to tell costs by."""
+    target = topology.operator(edge.target)
+    return not target.keyed and edge.key is not None and target.parallelism > 1
+
+
+def _hindrance(topology: Topology) -> str:
+    """Return why no edge can be scheduled."""
+    reasons = []
+    for edge in topology.edges:
+        target = topology.operator(edge.target)
+        if not target.keyed and edge.key is None:
+            reasons.append(
+                f"edge {edge} names no key that costs could depend on (give it with edge_key)"
+            )
+        elif not target.keyed:
+            reasons.append(f"operator {target.name!r} has one instance")
+    return ", ".join(dict.fromkeys(reasons)) or (
+        "no operator without a key is fed by another, and tuples of the others go by their key"
+    )
+
+
+def _fit(past: CostSketch, costs: CostSketch) -> bool:
+    """Return whether two sketches can be added up: settings and kinds of keys may have changed."""
+    same = all(
+        getattr(past, name) == getattr(costs, name) for name in ("width", "depth", "seed", "exact")
+    )
+    return same and past.kind == costs.kind
+
+
+def _change(former: LeastWork, proposal: LeastWork) -> float:
+    """Return how far the costs of keys have moved, as a share of them, or the paces if further."""
+    if former.costs is None or proposal.costs is None or not _fit(former.costs, proposal.costs):
+        return math.inf
+    moved = proposal.costs.relative_change(former.costs.averages())
+    paces = [
+        np.array(spec.paces or (1.0,) * max(len(former.paces), len(proposal.paces)))
+        for spec in (former, proposal)
+    ]
+    return max(moved, float(np.abs(paces[1] / paces[0] - 1.0).max(initial=0.0)))

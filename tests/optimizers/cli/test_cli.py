@@ -1,0 +1,135 @@
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from optimizers import __version__
+from optimizers.cli import main
+from optimizers.cli.tour import make_stream, measure, tour
+from optimizers.errors import PenstockError
+
+
+def test_the_tour_shows_its_four_stops(capsys):
+    assert main(["tour"]) == 0
+
+    shown = capsys.readouterr().out
+    for stop in ("1. What is", "2. Which instance", "3. What else", "4. What has to move"):
+        assert stop in shown
+    assert "never too low" in shown
+    by_hash, planned = (int(share) for share in re.findall(r"(?:hash|planned): (\d+)%", shown))
+    assert 20 <= by_hash <= 30  # one in four, on four machines
+    assert planned >= 2 * by_hash
+    assert "two plans decide the parallelism of 'by_place': 7 and 6" in shown
+    assert "by_place: 4 -> 7 instances" in shown
+
+
+def test_the_tour_is_the_same_every_time_but_for_its_speeds():
+    def figures():
+        return [finding.cells()[:4] + finding.cells()[5:] for finding in measure(stream)]
+
+    stream = make_stream(seed=3, tuples=20_000)
+
+    assert figures() == figures()
+
+
+def test_the_tour_sees_what_its_sketches_promise():
+    findings = {finding.sketch: finding for finding in measure(make_stream(7, 1_000_000))}
+
+    assert findings["CountMin"].quality.startswith("never too low")
+    assert findings["SpaceSaving"].quality.startswith("100% of the heaviest")
+
+
+def test_a_wrong_seed_is_one_line_with_the_remedy_and_exit_code_2(capsys):
+    assert main(["tour", "--seed", "-3"]) == 2
+
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("penstock: seed=-3 is out of range")
+    assert complaint.count("\n") == 1
+
+
+def test_a_short_stream_can_be_toured_as_well():
+    assert any("SpaceSaving" in line for line in tour(seed=1, tuples=1_000))
+
+
+@pytest.mark.parametrize("arguments", [[], ["no-such-command"]])
+def test_a_missing_or_unknown_command_ends_with_the_usage(arguments, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+
+    assert "usage: penstock" in capsys.readouterr().err
+
+
+def test_it_is_installed_as_a_command():
+    code = "from importlib.metadata import entry_points as e; print(*e(name='penstock'))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "optimizers.cli:main" in shown.stdout
+
+
+def test_it_tells_its_version(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+
+    assert capsys.readouterr().out.strip() == f"penstock {__version__}"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["tour", "workloads", "--help"])
+def test_a_command_whose_output_nobody_reads_ends_well(command, unbuffered):
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = "from optimizers.cli import main; raise SystemExit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, command],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("x\ny"), "KeyError: 'x\\\\ny'; Penstock did not foresee this, please report it"),
+        (MemoryError("21 TiB"), "there is not memory enough (21 TiB); ask for less"),
+        (BrokenPipeError(32, "Broken pipe"), "BrokenPipeError: .*did not foresee"),
+        (PenstockError("no\n  way"), "no way"),
+    ],
+)
+def test_every_error_is_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, error, words):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("optimizers.cli.tour", fail)
+
+    assert main(["tour"]) == 2
+
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert shown.startswith("penstock: ")
+    assert re.search(words.replace("(", r"\(").replace(")", r"\)"), shown)
+    with pytest.raises(type(error)):
+        main(["--debug", "tour"])
+    assert "PENSTOCK_DEBUG" not in os.environ
+
+
+def test_what_led_to_an_error_that_nobody_foresaw_is_kept(monkeypatch, capsys, tmp_path):
+    def fail(*_):
+        raise KeyError("x")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("optimizers.cli.tour", fail)
+
+    main(["tour"])
+
+    (file,) = tmp_path.iterdir()
+    assert f"what led to it is in {file}" in capsys.readouterr().err
+    assert "in fail" in file.read_text()

@@ -1,0 +1,148 @@
+"""`penstock compare` without Spark: what it shows, when it fails, and with which exit code."""
+
+import io
+import re
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from optimizers.cli import compare, main
+from optimizers.comparing import BatchFacts, Comparison, Difference, Outcome, Step
+
+
+def facts(batch, local):
+    return BatchFacts(batch, 100, 1.0, 0.5, 0, False, 100.0, local, 9.0, 5.0, {"a": (1, 1)})  # noqa: FBT003
+
+
+def comparison(difference=None, name="ours"):
+    variants = (
+        Outcome("hash", "", tuple(facts(b, 50.0) for b in range(3))),
+        Outcome(name, "", tuple(facts(b, 90.0) for b in range(3)), difference=difference),
+    )
+    return Comparison("t", "in x1", "Spark 4", 2, True, 2, variants)  # noqa: FBT003
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Let the command compare without Spark; what it asks for is returned."""
+    seen = {"result": comparison()}
+
+    @contextmanager
+    def session(cores):
+        seen["cores"] = cores
+        yield SparkSession.__new__(SparkSession)  # that is never asked anything
+
+    def compared(topology, stream, variants, **options):
+        seen.update(options, batches=len(list(stream)), variants=variants)
+        options["watch"](Step(0, "", 0.1))
+        return seen["result"]
+
+    monkeypatch.setattr(compare, "quiet_session", session)
+    monkeypatch.setattr(compare, "compare", compared)
+    return seen
+
+
+def test_without_arguments_it_compares_hash_the_published_method_and_ours(asked, capsys):
+    assert 0 == main(["compare"])
+
+    shown = capsys.readouterr()
+    assert ["hash", "published", "locality"] == list(asked["variants"])
+    assert (12, 3, "*") == (asked["batches"], asked["engine"].every, asked["cores"])
+    assert "" == shown.err
+    assert comparison().table() in shown.out
+    assert comparison().summary() in shown.out
+
+
+def test_what_is_asked_for_is_done(asked, tmp_path):
+    file = tmp_path / "found.json"
+    options = ["--batches", "5", "--every", "2", "--scale", "0.01", "--seed", "9", "--cores", "1"]
+
+    assert 0 == main(["compare", "shuffled", "--with", "hash", *options, "--json", str(file)])
+
+    assert (["hash"], 5, 2, 1) == (
+        list(asked["variants"]),
+        asked["batches"],
+        asked["engine"].every,
+        asked["cores"],
+    )
+    assert "shuffled, scale 0.01, seed 9" == asked["title"]
+    assert comparison() == Comparison.from_json(file.read_text())
+
+
+def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
+    asked["result"] = comparison(Difference("state of operator 'a'", "k=1", "n", "1", "2"))
+
+    assert 1 == main(["compare"])
+
+    assert "THE RESULTS OF ours ARE WRONG" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["posts"], "unknown workload 'posts'; known: 'reach', 'shuffled', 'trending'"),
+        (["--with", "albic"], "unknown strategy 'albic'"),
+        (["--batches", "2"], "batches=2 is out of range; it must be at least 3"),
+        (["--scale", "0"], "scale=0.0 is out of range"),
+        (["--seed", "-1"], "seed=-1 is out of range"),
+        (["--every", "0"], "every=0 is out of range"),
+        (["--cores", "0"], "cores=0 is out of range"),
+        (["--json", "/no/such/folder/x.json"], "/no/such/folder/x.json cannot be written"),
+        (["--json", "/proc/x.json"], "/proc/x.json cannot be written"),
+        (["--json", "/proc"], "/proc cannot be written"),
+        (["--scale", "1e9"], "scale=1000000000.0 is out of range"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(asked, arguments, message, capsys):
+    assert 2 == main(["compare", *arguments])
+
+    told = capsys.readouterr().err
+    assert f"penstock: {message}" in told
+    assert 1 == told.count("\n")
+    assert "engine" not in asked
+
+
+def test_in_a_terminal_the_best_are_coloured_and_names_are_only_text():
+    written = io.StringIO()
+    terminal = Console(file=written, force_terminal=True, color_system="standard", width=100)
+
+    compare.show(comparison(name="[red]x[/red]"), terminal)
+
+    shown = written.getvalue()
+    assert re.search(r"\x1b\[1;32m *90\.0%", shown)
+    assert not re.search(r"\x1b\[1;32m *50\.0%", shown)
+    assert "[red]x[/red]" in shown
+
+
+def test_an_error_in_a_variant_is_told_with_its_name(asked, monkeypatch, capsys):
+    def refuse(*_, **__):
+        error = compare.InvalidValueError("no\nway")
+        error.add_note("in variant 'ours', in batch 3")
+        raise error
+
+    monkeypatch.setattr(compare, "compare", refuse)
+
+    assert 2 == main(["compare"])
+
+    assert "penstock: no way (in variant 'ours', in batch 3)\n" == capsys.readouterr().err
+    with pytest.raises(compare.InvalidValueError, match="no"):
+        main(["--debug", "compare"])
+
+
+def test_an_interruption_ends_with_exit_code_130(asked, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare, "compare", interrupted)
+
+    assert 130 == main(["compare"])
+    assert "penstock: interrupted\n" == capsys.readouterr().err
+
+
+def test_the_workloads_are_listed(capsys):
+    assert 0 == main(["workloads"])
+
+    shown = capsys.readouterr().out
+    assert all(f"{name}: " in shown for name in ("trending", "shuffled"))

@@ -1,0 +1,157 @@
+"""Epochs: what batches report adds up to statistics, in whatever order reports arrive."""
+
+import any_job
+import numpy as np
+import pyarrow as pa
+import pytest
+from any_job import Driver
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grouping.hashing import hash_parts
+from optimizers import Cluster, Edge, Operator, Plan, Topology
+from optimizers.folds import Count, Emit
+from optimizers.layout import Layout
+from optimizers.runtime.driver.epoch import Epoch, edge_flows
+from optimizers.runtime.task.parcels import Parcel
+from optimizers.runtime.task.reports import TaskReport
+from optimizers.statistics import Probe
+
+JOB = Topology.source("s", parallelism=2).then(
+    Operator("a", "k", 3, apply=Count(emit=Emit.TUPLES), key_groups=8)
+)
+JOB = JOB.then(Operator("b", "l", 2, apply=Count(emit=Emit.NOTHING), key_groups=4))
+LAYOUT = Layout.of(JOB, Cluster.uniform(2), Plan())
+
+
+def rows(seed, count=60):
+    random = np.random.default_rng(seed)
+    return pa.table({"k": random.integers(0, 9, count), "l": random.integers(0, 5, count)})
+
+
+def statistics_of(folder, batches, *, order=lambda reports: reports):
+    driver = Driver(folder, JOB, observes=set(Probe), every=99)
+    epoch = Epoch(LAYOUT, 7)
+    for table in batches:
+        reports = driver.run({"s": [table.slice(0, 20), table.slice(20)]})
+        driver.coordinator.commit(driver.assigned, reports, 1.0)
+        epoch.add(order(reports), 0.5)
+    return epoch.statistics({"a": 800.0, "b": 90.0}, {})
+
+
+def counts(pairs):
+    return dict(zip(zip(pairs.left, pairs.right, strict=True), pairs.counts, strict=True))
+
+
+def test_pairs_are_learned_from_every_other_batch_and_tried_on_those_between(tmp_path):
+    batches = [rows(seed) for seed in range(4)]
+
+    found = statistics_of(tmp_path, batches)
+
+    for part, chosen in ((found.pairs, batches[::2]), (found.held_out, batches[1::2])):
+        true = {}
+        for table in chosen:
+            for pair in zip(*(table.column(n).to_pylist() for n in "kl"), strict=True):
+                true[pair] = true.get(pair, 0) + 1
+        assert true == counts(part["a", "b"])
+
+
+def test_one_batch_leaves_nothing_to_try_pairs_on(tmp_path):
+    found = statistics_of(tmp_path, [rows(0)])
+
+    assert {} == dict(found.held_out)
+    assert [("a", "b")] == list(found.pairs)
+
+
+def test_operators_and_edges_are_counted(tmp_path):
+    found = statistics_of(tmp_path, [rows(0), rows(1)])
+
+    assert (7, 1.0) == (found.epoch, found.seconds)
+    assert {"s": 120, "a": 120, "b": 120} == {n: o.tuples for n, o in found.operators.items()}
+    assert (800.0, 90.0, 0.0) == tuple(found.operators[n].state_bytes for n in "abs")
+    hottest = sum(max(np.bincount(rows(seed).column("k"))) for seed in (0, 1)) / 120
+    assert hottest == found.operators["a"].hottest_key
+    assert found.operators["s"].hottest_key is None
+    assert {("s", "a"): 120, ("a", "b"): 120} == {n: e.tuples for n, e in found.edges.items()}
+    assert all(edge.bytes > 120 for edge in found.edges.values())
+    found.check(JOB)
+
+
+def test_groups_have_their_share_of_time_network_and_state(tmp_path):
+    tables = [rows(0), rows(1)]
+
+    found = statistics_of(tmp_path, tables)
+
+    groups = hash_parts(np.concatenate([t.column("k").to_numpy() for t in tables]), 8)
+    share = np.bincount(groups, minlength=8) / 120
+    assert np.allclose(share, found.groups["a"].memory)
+    assert np.allclose(share * 800, found.groups["a"].state_bytes)
+    assert np.allclose(share * found.edges["s", "a"].bytes / 1.0, found.groups["a"].network)
+    busy = found.operators["a"].seconds
+    assert np.isclose(busy / 1.0, found.groups["a"].cpu.sum())
+
+
+def test_traffic_is_that_of_all_batches(tmp_path):
+    tables = [rows(0), rows(1)]
+
+    traffic = statistics_of(tmp_path, tables).traffic["a", "b"]
+
+    true = np.zeros((8, 4))
+    for table in tables:
+        cells = (hash_parts(table.column(n), size) for n, size in (("k", 8), ("l", 4)))
+        np.add.at(true, tuple(cells), 1)
+    found = np.zeros((8, 4))
+    found[traffic.sources, traffic.targets] = traffic.tuples
+    assert true.tolist() == found.tolist()
+
+
+def test_keys_are_those_of_all_batches(tmp_path):
+    tables = [rows(0), rows(1)]
+
+    keys = statistics_of(tmp_path, tables).keys["a"]
+
+    true = np.bincount(np.concatenate([t.column("k").to_numpy() for t in tables]))
+    assert dict(enumerate(true)) == dict(zip(keys.keys.tolist(), keys.counts, strict=True))
+
+
+def test_history_of_hops_that_were_not_seen_is_left_out(tmp_path):
+    found = statistics_of(tmp_path, [rows(0)])
+    epoch = Epoch(LAYOUT, 0)
+
+    assert {} == dict(epoch.statistics({}, dict(found.pairs)).history)
+    assert 0 == epoch.batches
+
+
+@settings(max_examples=10)
+@given(st.randoms())
+def test_the_order_of_reports_changes_nothing_that_is_decided_by(random):
+    with any_job.temporary() as one, any_job.temporary() as other:
+        first = statistics_of(one, [rows(0)])
+        second = statistics_of(
+            other, [rows(0)], order=lambda reports: random.sample(reports, len(reports))
+        )
+
+    assert counts(first.pairs["a", "b"]) == counts(second.pairs["a", "b"])
+    assert first.edges == second.edges
+    assert first.traffic == second.traffic
+
+
+@pytest.mark.parametrize(("target", "local"), [(0, (5, 3)), (1, (0, 0)), (2, (5, 3))])
+def test_tuples_are_local_where_both_instances_are_on_one_node(target, local):
+    report = TaskReport(operator="s", instance=0, sender=4)
+    report.sent[0, target].add(Parcel(0, 0, target, 4, 0, 5, b"abc"))
+
+    assert {("s", "a"): [5, 3, *local]} == {
+        name: flow.tolist() for name, flow in edge_flows(report, LAYOUT).items()
+    }
+
+
+def test_flows_of_an_edge_are_added_up_over_its_targets():
+    job = Topology((Operator("s"), Operator("a", "k", 2)), (Edge("s", "a"),))
+    report = TaskReport(operator="s", instance=0, sender=0)
+    for target in (0, 1, 1):
+        report.sent[0, target].add(Parcel(0, 0, target, 0, 0, 5, b"abc"))
+
+    flows = edge_flows(report, Layout.of(job, Cluster.uniform(2), Plan()))
+
+    assert [15, 9, 5, 3] == flows["s", "a"].tolist()

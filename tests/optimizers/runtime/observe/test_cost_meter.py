@@ -1,0 +1,493 @@
+"""What tuples cost, by key: told as it is, and what is made of them stays what it was."""
+
+import any_job
+import numpy as np
+import pyarrow as pa
+import pytest
+from any_job import Driver
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grouping.groupings import LocalOrShuffle, Shuffle
+from optimizers import Edge, FoldError, Operator, Optimizer, Plan, Topology
+from optimizers.folds import each_row
+from optimizers.folds.rows import as_batches
+from optimizers.runtime.observe import cost_meter
+from optimizers.runtime.observe.call_mode import Trial, Way
+from optimizers.runtime.observe.cost_meter import CostMeter
+from optimizers.runtime.observe.probes import COSTS, EACH, MEAN, TRIAL, kind_of, name_of
+from optimizers.runtime.task.reports import TaskReport
+from optimizers.statistics import Probe
+
+
+class Clock:
+    """A clock that goes on only when it is told to."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.calls = []  # of how many tuples each was
+
+    def __call__(self):
+        return self.now
+
+    def busy(self, per_call, cost_of, then=lambda batch: batch):
+        """A function of batches that takes so long for each call, and for each tuple in it."""
+
+        def work(batch):
+            self.calls.append(len(batch))
+            self.now += per_call + sum(map(cost_of, batch.column("k").to_pylist()))
+            return then(batch)
+
+        return work
+
+
+def keys(count, seed=0, most=9):
+    return np.random.default_rng(seed).integers(0, most, count)
+
+
+def batch_of(column):
+    return pa.record_batch({"k": column, "n": np.arange(len(column))})
+
+
+def run(meter, *batches, work=None):
+    work = work or as_batches(meter.function)
+    return [made for batch in batches for made in meter.measured(work, batch, ["k"])]
+
+
+def report_of(meter):
+    report = TaskReport(operator="w", instance=0, sender=0)
+    meter.tell(report)
+    return report
+
+
+def told(meter, *kinds):
+    """What is told of each key: count and seconds."""
+    rows = [
+        row
+        for name, tables in report_of(meter).observed.items()
+        for table in tables
+        for row in table.to_pylist()
+        if kind_of(name)[0] == COSTS and kind_of(name)[3] in (kinds or (EACH, MEAN))
+    ]
+    return {row["key"]: (row["count"], row["seconds"]) for row in rows}
+
+
+def means(meter):
+    return {key: seconds / count for key, (count, seconds) in told(meter).items()}
+
+
+def tried(*meters):
+    """The way that is chosen after what these have tried."""
+    trial = Trial()
+    for meter in meters:
+        for table in report_of(meter).observed.get(name_of(TRIAL, "w"), []):
+            trial.add(table)
+    return trial.way
+
+
+def true_cost(key):
+    return float(1 << key)
+
+
+class TestFunctionsOfBatches:
+    def test_apart_each_tuple_has_what_it_cost(self):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(0.25, true_cost), 100, Way.APART, clock)
+        column = keys(2_000)
+
+        run(meter, batch_of(column[:1_000]), batch_of(column[1_000:]))
+
+        found = means(meter)
+        assert list(range(9)) == sorted(found)
+        assert all(true_cost(key) < found[key] <= true_cost(key) + 0.25 for key in found)
+        assert 2_000 == sum(clock.calls)
+        assert np.isclose(clock.now, sum(seconds for _, seconds in told(meter, EACH).values()))
+
+    def test_runs_of_one_key_go_together_and_long_ones_in_parts(self):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(0.0, true_cost), 100, Way.APART, clock)
+
+        run(meter, batch_of(np.repeat([3, 5, 3], [2, 300, 1])))
+
+        assert [2, 128, 128, 44, 1] == clock.calls
+
+    def test_together_each_tuple_of_a_call_counts_alike(self):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(0.0, true_cost), 100, Way.TOGETHER, clock)
+
+        run(meter, batch_of([0, 1, 1, 2]), batch_of([3]))
+
+        assert {0: (1.0, 2.25), 1: (2.0, 4.5), 2: (1.0, 2.25), 3: (1.0, 8.0)} == told(meter, MEAN)
+        assert {} == told(meter, EACH)
+        assert [4, 1] == clock.calls
+
+    @pytest.mark.parametrize("way", [Way.TOGETHER, Way.UNKNOWN])
+    def test_where_all_count_alike_a_few_tuples_stand_for_all(self, way):
+        clock = Clock()
+        busy = clock.busy(0.0, lambda key: 1.0)
+        meter = CostMeter("w", busy, 100, way, clock, looked_at=100)
+        column = np.repeat([1, 2, 2, 3], 1_000)
+
+        run(meter, batch_of(column))
+
+        assert {1: (1_000, 1_000), 2: (2_000, 2_000), 3: (1_000, 1_000)} == told(meter)
+
+    def test_of_tuples_that_are_told_apart_each_is_looked_at(self):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(0.0, true_cost), 9, Way.APART, clock, looked_at=1)
+
+        run(meter, batch_of([0, 1, 2, 1]))
+
+        assert {0: (1, 1), 1: (2, 4), 2: (1, 4)} == told(meter)
+
+    @pytest.mark.parametrize(
+        ("per_call", "way"), [(0.0, Way.APART), (10.0, Way.APART), (1_000.0, Way.TOGETHER)]
+    )
+    def test_a_few_tuples_alone_tell_what_a_call_costs(self, per_call, way):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(per_call, true_cost), 100, Way.UNKNOWN, clock)
+
+        run(meter, batch_of(keys(1_000)))
+
+        assert [128, *[1] * 32, 840] == clock.calls
+        assert way is tried(meter)
+        (mean,) = {round(mean, 9) for mean in means(meter).values()}
+        assert mean < true_cost(8)
+        assert {} == told(meter, EACH)
+
+    def test_tuples_alone_do_not_make_their_keys_look_dear(self):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(1_000.0, lambda key: 0.0), 100, clock=clock)
+        column = np.zeros(1_000, dtype=np.int64)
+        column[128:160] = 7  # those that are tried alone
+
+        run(meter, batch_of(column))
+
+        assert {7: 2_000 / 968, 0: 2_000 / 968} == pytest.approx(means(meter))
+
+    def test_what_several_instances_have_tried_adds_up(self):
+        clock = Clock()
+        busy = clock.busy(0.0, lambda key: 1.0)
+        meters = [CostMeter("w", busy, 100, clock=clock) for _ in range(10)]
+        for seed, meter in enumerate(meters):
+            run(meter, batch_of(keys(20, seed)))
+
+        # Four of twenty are tried alone, and it takes 32 of them.
+        assert [Way.UNKNOWN] * 7 + [Way.APART] * 3 == [tried(*meters[: n + 1]) for n in range(10)]
+
+    @pytest.mark.parametrize("count", [1, 2, 4])
+    def test_very_few_tuples_go_in_one_call(self, count):
+        clock = Clock()
+        meter = CostMeter("w", clock.busy(1.0, true_cost), 100, clock=clock)
+
+        run(meter, *[batch_of(keys(count, seed)) for seed in range(20)])
+
+        assert Way.UNKNOWN is tried(meter)
+        assert [count] * 20 == clock.calls
+
+    def test_one_long_wait_does_not_make_tuples_look_slow_alone(self):
+        clock = Clock()
+        busy = clock.busy(0.1, lambda key: 1.0)
+
+        def work(batch):
+            clock.now += 500.0 * (len(clock.calls) == 10)
+            return busy(batch)
+
+        meter = CostMeter("w", work, 100, clock=clock)
+        run(meter, batch_of(keys(300)))
+
+        assert Way.APART is tried(meter)
+
+    @pytest.mark.parametrize("way", Way)
+    def test_the_time_of_those_who_take_the_results_does_not_count(self, way):
+        clock = Clock()
+
+        def work(batch):
+            for row in range(len(batch)):
+                clock.now += 1.0
+                yield batch.slice(row, 1)
+
+        meter = CostMeter("w", work, 100, way, clock)
+        for _ in meter.measured(as_batches(meter.function), batch_of(keys(5_000)), ["k"]):
+            clock.now += 1_000.0
+
+        assert {1.0} == set(means(meter).values())
+
+    @pytest.mark.parametrize("way", [Way.UNKNOWN, Way.APART])
+    def test_a_function_that_cannot_do_with_one_tuple_gets_all_of_them(self, way):
+        def work(batch):
+            if len(batch) == 1:
+                raise ZeroDivisionError
+            return batch
+
+        meter = CostMeter("w", work, 100, way)
+        batch = batch_of(keys(500))
+
+        made = run(meter, batch, batch)
+
+        assert Way.TOGETHER is tried(meter)
+        assert 2 * batch.to_pylist() == pa.Table.from_batches(made).to_pylist()
+        assert 1_000 == sum(count for count, _ in told(meter, MEAN).values())
+
+    @pytest.mark.parametrize("odd", [0, 150])
+    def test_so_does_one_that_makes_other_types_of_it(self, odd):
+        def work(batch):  # infers types: a fraction makes it a column of floats
+            rows = batch.to_pylist()
+            return pa.RecordBatch.from_pylist(
+                [{"m": 0.5 if row["n"] == odd else row["n"]} for row in rows]
+            )
+
+        meter = CostMeter("w", work, 100, Way.APART)
+
+        made = run(meter, batch_of(np.arange(500)))
+
+        expected = [0.5 if n == odd else n for n in range(500)]
+        assert expected == [row["m"] for part in made for row in part.to_pylist()]
+        assert Way.TOGETHER is tried(meter)
+
+    @pytest.mark.parametrize("missing", [0, 150])
+    def test_nothing_but_nulls_in_few_tuples_are_no_other_type(self, missing):
+        def work(batch):  # infers types, of one tuple perhaps none
+            rows = batch.to_pylist()
+            return pa.RecordBatch.from_pylist(
+                [{"m": None if row["n"] == missing else row["n"]} for row in rows]
+            )
+
+        meter = CostMeter("w", work, 100, Way.APART)
+
+        made = run(meter, batch_of(np.arange(500)))
+
+        expected = [None if n == missing else n for n in range(500)]
+        assert expected == [row["m"] for part in made for row in part.to_pylist()]
+        assert Way.TOGETHER is not tried(meter)
+
+    def test_an_error_that_is_no_matter_of_how_many_comes_through(self):
+        def work(batch):
+            raise ZeroDivisionError
+
+        for way in Way:
+            with pytest.raises(ZeroDivisionError):
+                run(CostMeter("w", work, 100, way), batch_of(keys(500)))
+
+
+class TestFunctionsOfRows:
+    def test_each_row_is_timed_within_one_call(self):
+        clock = Clock()
+
+        def work(row):
+            clock.now += true_cost(row["k"])
+            return row
+
+        meter = CostMeter("w", each_row(work), 100, clock=clock)
+        column = keys(500)
+        run(meter, batch_of(column))
+
+        assert {key: true_cost(key) for key in set(column.tolist())} == means(meter)
+        assert {} == told(meter, MEAN)
+
+    def test_what_a_row_yields_is_its_own_work(self):
+        clock = Clock()
+
+        def work(row):
+            for _ in range(row["k"]):
+                clock.now += 1.0
+                yield row
+
+        meter = CostMeter("w", each_row(work), 100, clock=clock)
+        made = run(meter, batch_of([3, 1, 3]), batch_of([0, 3]))
+
+        assert {3: 3.0, 1: 1.0, 0: 0.0} == means(meter)
+        assert 10 == sum(map(len, made))
+
+    def test_what_is_done_for_all_rows_is_shared(self):
+        clock = Clock()
+
+        class Slow:
+            schema = None
+
+            def __call__(self, batch):
+                clock.now += 10.0
+                yield from work(batch)
+
+        meter = CostMeter("w", each_row(lambda row: row), 100, clock=clock)
+        work = as_batches(meter.function)
+        run(meter, batch_of([1, 2, 1, 1]), work=Slow())
+
+        assert {1: (3.0, 7.5), 2: (1.0, 2.5)} == told(meter, EACH)
+
+    def test_of_many_rows_some_are_timed_and_stand_for_the_others(self):
+        clock = Clock()
+
+        def work(row):
+            clock.now += true_cost(row["k"])
+            return row
+
+        meter = CostMeter("w", each_row(work), 100, clock=clock, looked_at=100)
+        made = run(meter, batch_of(np.repeat([1, 2, 2, 3], 1_000)))
+
+        assert {1: (1_000, 2_000), 2: (2_000, 8_000), 3: (1_000, 8_000)} == told(meter, EACH)
+        assert 4_000 == sum(map(len, made))
+
+    def test_rows_that_are_not_to_be_measured_leave_nothing_behind(self):
+        clock = Clock()
+        meter = CostMeter("w", each_row(lambda row: row), 100, clock=clock)
+        work = as_batches(meter.function)
+
+        list(meter.measured(work, batch_of([1, 2]), []))
+        run(meter, batch_of([5]), work=work)
+
+        assert {5: (1.0, 0.0)} == told(meter)
+
+    def test_messages_name_the_function_that_was_given(self):
+        meter = CostMeter("w", each_row(any_job.few_row), 100)
+
+        assert repr(any_job.few) == repr(meter.function)
+
+
+FUNCTIONS = st.sampled_from((
+    any_job.odd, any_job.twice, any_job.moved, any_job.lean, any_job.few
+))  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(
+    FUNCTIONS, st.sampled_from(Way), st.lists(st.sampled_from((1, 4, 20, 400, 1_500)), max_size=3)
+)
+def test_what_comes_out_is_the_same_and_cut_the_same_whatever_the_clock_says(function, way, sizes):
+    batches = [
+        any_job.rows_of(["a", "b", "c", "n"], seed, size).combine_chunks().to_batches()[0]
+        for seed, size in enumerate(sizes)
+    ]
+    plain = as_batches(function)
+    expected = [row for batch in batches for made in plain(batch) for row in made.to_pylist()]
+    made = []
+    for pace in (0.0, 1.0):
+        times = np.random.default_rng(len(sizes)).exponential(pace, 1 << 15).cumsum()
+        clock = iter(times.tolist()).__next__
+        meter = CostMeter("w", function, 100, way, clock)
+        work = as_batches(meter.function)
+        parts = [part for batch in batches for part in meter.measured(work, batch, ["c"])]
+        made.append([part.to_pylist() for part in parts])
+
+    assert made[0] == made[1]
+    assert any_job.counted(expected) == any_job.counted([row for part in made[0] for row in part])
+
+
+# --- in a job ------------------------------------------------------------------------------------
+
+
+class Curious(Optimizer):
+    """Asks for some probes, and keeps what it is told."""
+
+    def __init__(self, *probes):
+        self.probes = frozenset(probes)
+        self.seen = []
+
+    @property
+    def observes(self):
+        return self.probes
+
+    def plan(self, topology, cluster, statistics, current):
+        self.seen.append(statistics)
+        return Plan()
+
+
+def job(function, *, key="k", grouping=None, parallelism=2):
+    return Topology.source("s").then(
+        "w", apply=function, parallelism=parallelism, edge_key=key, grouping=grouping
+    )
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(cost_meter, "BusyClock", lambda: made)
+    return made
+
+
+def test_costs_of_each_instance_reach_the_optimizer_in_the_order_of_the_true_ones(tmp_path, clock):
+    curious = Curious(Probe.COSTS)
+    driver = Driver(tmp_path, job(clock.busy(0.0, true_cost)), curious, every=3)
+    for seed in range(3):
+        driver.batch({"s": pa.table({"k": keys(800, seed), "n": np.arange(800)})})
+
+    statistics = curious.seen[-1]
+    statistics.check(driver.job)
+    sketches = statistics.costs["w"]
+    assert [800, 800] == [sketch.total for sketch in sketches]  # of the first batch, all alike
+    for sketch in sketches:
+        assert [true_cost(key) for key in range(9)] == sketch.estimate(range(9)).tolist()
+
+
+def test_as_long_as_tuples_are_not_told_apart_each_counts_alike(tmp_path, clock):
+    curious = Curious(Probe.COSTS)
+    driver = Driver(tmp_path, job(clock.busy(0.0, true_cost), parallelism=1), curious, every=1)
+    driver.batch({"s": pa.table({"k": keys(800)})})
+
+    (sketch,) = curious.seen[-1].costs["w"]
+    assert 1 == len({round(mean, 6) for mean in sketch.estimate(range(9)).tolist()})
+
+
+def test_an_instance_without_tuples_has_a_sketch_of_its_own(tmp_path, clock):
+    curious = Curious(Probe.COSTS)
+    driver = Driver(tmp_path, job(clock.busy(0.0, true_cost), parallelism=3), curious)
+    driver.batch({"s": pa.table({"k": [1, 2]})})
+
+    totals = [sketch.total for sketch in curious.seen[-1].costs["w"]]
+    assert 3 == len(totals)
+    assert [0.0, 1.0, 1.0] == sorted(totals)
+
+
+@pytest.mark.parametrize("probes", [[], [Probe.PAIRS, Probe.GROUPS, Probe.OPERATORS]])
+def test_nothing_is_measured_unless_it_is_asked_for(tmp_path, clock, probes):
+    curious = Curious(*probes)
+    driver = Driver(tmp_path, job(clock.busy(0.0, true_cost), parallelism=1), curious)
+
+    reports = driver.run({"s": pa.table({"k": keys(700)})})
+
+    assert [700] == clock.calls
+    kinds = {kind_of(name)[0] for report in reports for name in report.observed}
+    assert COSTS not in kinds
+
+
+def test_without_a_key_of_the_edge_nothing_is_measured(tmp_path, clock):
+    curious = Curious(Probe.COSTS)
+    made = job(clock.busy(0.0, true_cost), key=None, parallelism=1)
+    Driver(tmp_path, made, curious).batch({"s": pa.table({"k": keys(700)})})
+
+    assert [700] == clock.calls
+    assert not curious.seen[-1].costs
+
+
+def test_an_operator_that_goes_on_where_its_tuples_are_is_measured_too(tmp_path, clock):
+    curious = Curious(Probe.COSTS)
+    made = job(clock.busy(0.0, true_cost), grouping=LocalOrShuffle(), parallelism=1)
+    driver = Driver(tmp_path, made, curious)
+    assert driver.coordinator.layout.attached
+
+    for seed in range(2):
+        driver.batch({"s": pa.table({"k": keys(800, seed)})})
+
+    (sketch,) = curious.seen[-1].costs["w"]
+    assert true_cost(8) == sketch.estimate([8])[0]
+
+
+def test_keys_of_edges_that_are_of_different_kinds_do_not_mix(tmp_path, clock):
+    curious = Curious(Probe.COSTS)
+    made = Topology(
+        (Operator("one"), Operator("two"), Operator("w", apply=clock.busy(0.0, lambda key: 2.0))),
+        (Edge("one", "w", Shuffle(), "k"), Edge("two", "w", Shuffle(), "word")),
+    )
+    driver = Driver(tmp_path, made, curious)
+    few = pa.table({"k": [1, 2], "word": ["x", "y"]})
+    driver.batch({"one": few, "two": pa.concat_tables([few, few])})
+
+    (sketch,) = curious.seen[-1].costs["w"]
+    assert ("str", 4.0) == (sketch.kind, sketch.total)
+
+
+def test_a_key_of_an_edge_that_its_tuples_do_not_have_is_refused_where_it_is_needed(tmp_path):
+    driver = Driver(tmp_path, job(lambda batch: batch, key="typo"), Curious(Probe.COSTS))
+
+    with pytest.raises(FoldError, match="costs of operator 'w': tuples have no column 'typo'"):
+        driver.run({"s": pa.table({"k": [1]})})

@@ -1,0 +1,165 @@
+"""Nothing grows with the number of batches and plans, neither in the driver nor in workers."""
+
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from weakref import ref
+
+import pyarrow as pa
+import pytest
+import soak_memory
+
+from grouping.routing_table import RoutingTable
+from optimizers import Cluster, Fixed, Plan, Topology
+from optimizers.folds import Count
+from optimizers.layout import Layout
+from optimizers.runtime.storage.location import Location
+from optimizers.runtime.work import Settings, Ticket, Work
+from optimizers.spark import SparkEngine, tasks
+from optimizers.spark import broadcasts as sharing_module
+from optimizers.spark.broadcasts import Sharing
+from optimizers.spark.tasks import SharedWork
+
+pytestmark = pytest.mark.spark
+
+
+def test_nothing_grows_over_twenty_plans_of_many_keys():
+    # In a process and a session of its own: that of the tests holds what all of them have left.
+    asked = ("--batches=40", "--plans=20", "--keys=50000", "--samples=8")
+    done = subprocess.run(
+        (sys.executable, soak_memory.__file__, *asked), capture_output=True, text=True, check=False
+    )
+
+    assert 0 == done.returncode, f"{done.stdout}\n{done.stderr}"
+
+
+JOB = Topology.source("s").then("a", key="k", parallelism=2, apply=Count())
+
+
+def work(keys=3):
+    table = RoutingTable(range(keys), [0] * keys, 2)
+    plan = Plan(routing={"a": table})
+    layout = Layout.of(JOB, Cluster.uniform(2), plan)
+    return Work(layout, {}, Location("nowhere"), Settings())
+
+
+def files_in(session):
+    return {path.name for path in Path(session.sparkContext._temp_dir).iterdir()}  # noqa: SLF001
+
+
+class TestSharing:
+    def test_sends_work_once_and_takes_back_what_was_before(self, spark):
+        before, sharing, first, second = (
+            files_in(spark),
+            Sharing(spark.sparkContext),
+            work(),
+            work(),
+        )
+
+        one = sharing.of(first)
+        assert one is sharing.of(first)
+        assert 1 == len(files_in(spark) - before)
+        other = sharing.of(second)
+
+        assert one.run == other.run
+        assert one.plan != other.plan
+        assert 1 == len(files_in(spark) - before)
+        sharing.end()
+        sharing.end()
+        assert before == files_in(spark)
+
+    def test_sends_work_again_after_it_was_taken_back(self, spark):
+        sharing, job = Sharing(spark.sparkContext), work()
+        first = sharing.of(job)
+        sharing.end()
+
+        again = sharing.of(job)
+
+        assert again != first
+        assert spark.sparkContext.parallelize([0], 1).map(
+            lambda _: again.get().layout.topology.operator("a").parallelism
+        ).collect() == [2]
+        sharing.end()
+
+    def test_sends_a_large_ticket_once_a_batch_and_takes_it_back(self, spark, monkeypatch):
+        before, sharing = files_in(spark), Sharing(spark.sparkContext)
+        small, large, next_one = (Ticket(number, first=False, state={}) for number in range(3))
+        assert small is sharing.ticket(small)
+        monkeypatch.setattr(sharing_module, "_LARGE", 10)
+
+        one = sharing.ticket(large)
+        assert one is sharing.ticket(large)
+        assert 1 == len(files_in(spark) - before)
+        assert spark.sparkContext.parallelize([0], 1).map(lambda _: one.value.batch).collect() == [
+            1
+        ]
+        sharing.ticket(next_one)
+        assert 1 == len(files_in(spark) - before)
+        sharing.end()
+        assert before == files_in(spark)
+
+    def test_a_run_with_large_tickets_leaves_nothing_behind(self, spark, tmp_path, monkeypatch):
+        monkeypatch.setattr(sharing_module, "_LARGE", 10)
+        before = files_in(spark)
+        engine = SparkEngine(checkpoint=str(tmp_path / "job"), spark=spark)
+        rows = spark.createDataFrame(pa.table({"k": [1, 2, 3]}))
+
+        run = engine.run(JOB, [rows, rows, rows])
+
+        assert [3, 3, 3] == run.state("a").column("count").to_pylist()
+        assert before == files_in(spark)
+
+    def test_a_run_leaves_nothing_behind_when_its_batches_are_done(self, spark, tmp_path):
+        before = files_in(spark)
+        engine = SparkEngine(checkpoint=str(tmp_path / "job"), spark=spark, every=1)
+        rows = spark.createDataFrame(pa.table({"k": [1, 2, 3]}))
+
+        run = engine.run(JOB, [rows, rows], Fixed(Plan(parallelism={"a": 2})))
+
+        assert before == files_in(spark)
+        run.execute(rows)  # it goes on all the same
+        assert [3, 3, 3] == run.state("a").column("count").to_pylist()
+        run.rest()
+        assert before == files_in(spark)
+
+
+class Pickled:
+    """Work as a worker finds it."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class TestProcesses:
+    @pytest.fixture(autouse=True)
+    def _new_process(self, monkeypatch):
+        monkeypatch.setattr(tasks, "_WORK", OrderedDict())
+        monkeypatch.setattr(tasks.pa, "set_cpu_count", lambda count: None)
+        monkeypatch.setattr(tasks.pickle, "loads", work)
+
+    def test_keep_the_work_of_one_plan_of_a_run(self):
+        first = SharedWork("run", 1, Pickled(3)).get()
+        known = ref(first)
+        assert first is SharedWork("run", 1, Pickled(3)).get()
+        del first
+
+        second = SharedWork("run", 2, Pickled(4)).get()
+
+        assert known() is None
+        assert 4 == len(second.topology.grouping("s", "a"))
+
+    def test_keep_the_work_of_several_runs_that_take_turns(self):
+        runs = [SharedWork(f"run {n}", 1, Pickled(n)) for n in range(4)]
+        found = [run.get() for run in runs]
+
+        assert all(run.get() is work for run, work in zip(runs, found, strict=True))
+
+    def test_forget_the_run_that_did_nothing_for_the_longest_time(self):
+        runs = [SharedWork(f"run {n}", 1, Pickled(n)) for n in range(5)]
+        found = [run.get() for run in runs[:4]]
+        runs[0].get()
+        runs[4].get()
+
+        assert runs[0].get() is found[0]
+        assert runs[1].get() is not found[1]
