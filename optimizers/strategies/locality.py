@@ -3,18 +3,19 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
 from grouping.keygraph.evidence import Evidence, Lesson
-from grouping.keygraph.partition import partition_as_published, partition_keys
+from grouping.keygraph.partition import partition_keys
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.standing import Standing, Tables, one_owner_a_key
+from optimizers.strategies.keyed_hops import decidable_pairs, hindrance
+from optimizers.strategies.locality_published import PublishedLocality
+from optimizers.strategies.standing import Standing, Tables
 from optimizers.topology import Topology
 from sketches import checks
 
@@ -59,7 +60,6 @@ class Locality(Optimizer):
             go by hash.
         tries: how many times to divide when it divides anew; the best is taken.
         seed: equal seeds give equal answers.
-        as_published: whether to keep to the paper's method; see `published`.
 
     References:
         M. Caneill, A. El Rheddane, V. Leroy, N. De Palma, "Locality-aware routing in stateful
@@ -74,7 +74,6 @@ class Locality(Optimizer):
     adopts: bool = True
     tries: int = 2
     seed: int = 0
-    as_published: bool = False
 
     def __post_init__(self) -> None:
         if checks.number("imbalance", self.imbalance) < 1:
@@ -87,22 +86,10 @@ class Locality(Optimizer):
         checks.whole("tries", self.tries, at_least=1)
         checks.seed(self.seed)
 
-    @classmethod
-    def published(cls, *, offline: bool = False, seed: int = 0) -> Self:
-        """Return the paper's method, as a baseline.
-
-        METIS divides the pairs of the last epoch anew, balancing the sum of all operators' loads.
-        Nothing is remembered, unknown keys go by hash, and every new routing is applied.
-        """
-        return cls(
-            offline=offline,
-            memory=0.0,
-            worth=0.0,
-            adopts=False,
-            tries=1,
-            seed=seed,
-            as_published=True,
-        )
+    @staticmethod
+    def published(*, offline: bool = False, seed: int = 0) -> PublishedLocality:
+        """Return the paper's method, as a baseline."""
+        return PublishedLocality(offline=offline, seed=seed)
 
     @property
     def observes(self) -> frozenset[Probe]:
@@ -113,17 +100,12 @@ class Locality(Optimizer):
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose owners for the keys of all operators whose pairs were seen."""
-        pairs = {
-            hop: pairs
-            for hop, pairs in statistics.pairs.items()
-            if all(one_owner_a_key(topology, name) for name in hop)
-        }
         evidence = Evidence(
-            pairs,
+            decidable_pairs(topology, statistics),
             statistics.held_out,
             # In a chain, the history may be there for another strategy.
             earlier=statistics.history if self.memory else {},
-            counts={} if self.as_published else statistics.keys,
+            counts=statistics.keys,
             seed=self.seed,
         )
         if not evidence.seen:
@@ -147,7 +129,7 @@ class Locality(Optimizer):
 
     def _idle(self, topology: Topology) -> tuple[Note, ...]:
         """Say why there can be nothing to decide for this job; nothing if there can."""
-        text = _hindrance(topology)
+        text = hindrance(topology)
         if not text:
             return ()
         said = f"can do nothing for this job: {text}"
@@ -156,11 +138,6 @@ class Locality(Optimizer):
     def divide(self, standing: Standing, lesson: Lesson) -> Tables:
         """Return an owner for each key of these pairs, and for those that have one now."""
         graph = lesson.graph(standing.topology.order)
-        if self.as_published:
-            partition = partition_as_published(
-                graph, len(standing.nodes), imbalance=self.imbalance, seed=self.seed
-            )
-            return standing.instances(graph, partition)
         partition = partition_keys(
             graph,
             len(standing.nodes),
@@ -274,20 +251,3 @@ class _Trial:
     def _without_past(self) -> Tables:
         lesson = self.evidence.lesson(self.evidence.taught, with_past=False)
         return self.strategy.divide(self.standing, lesson)
-
-
-def _hindrance(topology: Topology) -> str:
-    """Return why there can be no pairs of keys that tables could bring together; empty if some."""
-    if not any(operator.keyed for operator in topology.operators):
-        return "no operator has a key"
-    if not topology.keyed_hops:
-        return "no operator with a key feeds another one"
-    reasons: list[str] = []
-    for hop in topology.keyed_hops:
-        split = [name for name in hop if not one_owner_a_key(topology, name)]
-        wide = [name for name in hop if len(topology.operator(name).key_columns) > 1]
-        if not split and not wide:
-            return ""
-        reasons += [f"keys of {name!r} are not its own by hash or table" for name in split]
-        reasons += [f"the key of {name!r} has several columns" for name in wide]
-    return ", ".join(dict.fromkeys(reasons))

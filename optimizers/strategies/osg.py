@@ -2,20 +2,19 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from grouping.grouping import Grouping
 from grouping.scheduling.cost_evidence import CostEvidence
 from grouping.scheduling.least_work.grouping import LeastWork
-from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
 from optimizers.cluster import Cluster
-from optimizers.errors import InvalidValueError
 from optimizers.operators import Edge
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
+from optimizers.strategies.free_edges import free_edges, hindrance
+from optimizers.strategies.osg_published import PublishedOsg
 from optimizers.topology import Topology
 from sketches import checks
 from sketches.cost_sketch import CostSketch
@@ -49,7 +48,6 @@ class Osg(Optimizer):
         lasting: how much the costs of an epoch still count an epoch later.
         change: by how much costs or paces must have changed for senders to be told anew.
         least_explained: how much of the differences between the costs of keys must be foretold.
-        as_published: schedule as the paper does.
 
     References:
         N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola, "Online scheduling for
@@ -62,7 +60,6 @@ class Osg(Optimizer):
     lasting: float = 0.5
     change: float = 0.05
     least_explained: float = 0.05
-    as_published: OnlineShuffle | None = None
 
     def __post_init__(self) -> None:
         spec = LeastWork(messages=self.messages, tolerance=self.tolerance, keys=self.keys)
@@ -72,41 +69,25 @@ class Osg(Optimizer):
         object.__setattr__(self, "change", checks.amount("change", self.change))
         least = checks.amount("least_explained", self.least_explained, up_to=1.0)
         object.__setattr__(self, "least_explained", least)
-        if not isinstance(self.as_published, OnlineShuffle | None):
-            raise InvalidValueError(
-                f"as_published={self.as_published!r} is not an OnlineShuffle; use Osg.published()"
-            )
 
-    @classmethod
-    def published(cls, *, window: int = 1024, tolerance: float = 0.05, seed: int = 0) -> Self:
-        """Return the paper's method, as a baseline.
-
-        Instances and schedulers learn from each other while they run; nothing is decided here but
-        to let them. Where instances cannot report, as within a batch on Spark, that is to deal
-        tuples out in turn.
-
-        Args:
-            window: after how many tuples an instance looks whether its costs are stable.
-            tolerance: how far they may move to be called so.
-            seed: of the hashes of its sketches.
-        """
-        return cls(as_published=OnlineShuffle(window=window, tolerance=tolerance, seed=seed))
+    @staticmethod
+    def published(*, window: int = 1024, tolerance: float = 0.05, seed: int = 0) -> PublishedOsg:
+        """Return the paper's method, as a baseline."""
+        return PublishedOsg(window=window, tolerance=tolerance, seed=seed)
 
     @property
     def observes(self) -> frozenset[Probe]:
-        """What tuples cost, by key and instance; nothing as published."""
-        return frozenset() if self.as_published else frozenset({Probe.COSTS})
+        """What tuples cost, by key and instance."""
+        return frozenset({Probe.COSTS})
 
     def plan(
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose schedules for the edges into operators without state whose costs were seen."""
-        edges = [edge for edge in topology.edges if _is_free(topology, edge)]
+        edges = free_edges(topology)
         if not edges:
-            said = f"can do nothing for this job: {_hindrance(topology)}"
+            said = f"can do nothing for this job: {hindrance(topology)}"
             return Plan(notes=(Note(self.name, "the job", said, idle=True),))
-        if self.as_published is not None:
-            return Plan(scheduling={edge.name: self.as_published for edge in edges})
         plan = Plan()
         for edge in edges:
             measured = statistics.costs.get(edge.target, ())
@@ -154,28 +135,6 @@ class Osg(Optimizer):
 
     def _note(self, edge: Edge, text: str, figures: dict[str, float]) -> Note:
         return Note(self.name, str(edge), text, tuple(figures.items()))
-
-
-def _is_free(topology: Topology, edge: Edge) -> bool:
-    """Return whether its tuples may go to any of several, and have a key to tell costs by."""
-    target = topology.operator(edge.target)
-    return not target.keyed and edge.key is not None and target.parallelism > 1
-
-
-def _hindrance(topology: Topology) -> str:
-    """Return why no edge can be scheduled."""
-    reasons = []
-    for edge in topology.edges:
-        target = topology.operator(edge.target)
-        if not target.keyed and edge.key is None:
-            reasons.append(
-                f"edge {edge} names no key that costs could depend on (give it with edge_key)"
-            )
-        elif not target.keyed:
-            reasons.append(f"operator {target.name!r} has one instance")
-    return ", ".join(dict.fromkeys(reasons)) or (
-        "no operator without a key is fed by another, and tuples of the others go by their key"
-    )
 
 
 def _fit(past: CostSketch, costs: CostSketch) -> bool:

@@ -28,6 +28,7 @@ from optimizers import (
     Topology,
 )
 from optimizers.strategies.locality import Locality
+from optimizers.strategies.locality_published import PublishedLocality
 from optimizers.testing import OptimizerContract, World, example_statistics, example_worlds
 
 IMBALANCE = 1.03
@@ -150,7 +151,7 @@ def test_it_says_so_where_it_can_do_nothing(what, strategy):
     ):
         (note,) = plan.notes
         assert note.idle
-        assert ("Locality", f"can do nothing for this job: {reason}") == (note.by, note.text)
+        assert (strategy.name, f"can do nothing for this job: {reason}") == (note.by, note.text)
 
 
 def test_it_does_not_say_so_where_it_has_only_seen_nothing_yet():
@@ -232,8 +233,11 @@ def test_on_a_single_node_there_is_nothing_to_gain():
 # What was before.
 
 
-def test_offline_decides_once():
-    decisions, plan = run(Locality(offline=True, worth=0), [correlated(e) for e in range(3)])
+@pytest.mark.parametrize(
+    "strategy", [Locality(offline=True, worth=0), Locality.published(offline=True)]
+)
+def test_offline_decides_once(strategy):
+    decisions, plan = run(strategy, [correlated(e) for e in range(3)])
 
     assert [True, False, False] == [bool(decision) for decision in decisions]
     assert [0, 0] == [len(decision.notes) for decision in decisions[1:]]
@@ -272,7 +276,7 @@ def test_published_is_the_partition_of_the_last_epoch_whatever_was_before():
     expected = partition_as_published(KeyGraph.of({HOP: pairs}), NODES, seed=5)
     assert dict(zip(HOP, expected.tables, strict=True)) == plan.routing
     assert 0.0 == Locality.published().memory
-    assert Locality.published(offline=True).offline
+    assert PublishedLocality(offline=True, seed=5) == Locality.published(offline=True, seed=5)
 
 
 def test_after_a_change_of_parallelism_keys_are_divided_anew():

@@ -17,6 +17,7 @@ from optimizers import (
     Statistics,
     Topology,
 )
+from optimizers.strategies.osg_published import PublishedOsg
 from optimizers.testing import OptimizerContract, World, example_worlds
 from sketches.cost_sketch import CostSketch
 
@@ -144,6 +145,7 @@ def test_as_published_it_lets_them_learn_from_each_other_from_the_start():
     osg = Osg.published(window=64, tolerance=0.1, seed=3)
     plan = decide(Statistics(), osg=osg)
     assert {EDGE: OnlineShuffle(window=64, tolerance=0.1, seed=3)} == dict(plan.scheduling)
+    assert PublishedOsg(64, 0.1, 3) == osg
     assert frozenset() == osg.observes
     assert frozenset({Probe.COSTS}) == Osg().observes
 
@@ -170,12 +172,19 @@ def test_a_schedule_gives_way_to_the_plan_of_another_number_of_instances():
         ("lasting", 1.5),
         ("change", -1.0),
         ("least_explained", float("nan")),
-        ("as_published", True),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_by_name(name, value):
     with pytest.raises(InvalidValueError, match=name):
         Osg(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("window", 0), ("tolerance", float("nan")), ("seed", -1)]
+)
+def test_so_are_those_of_the_published_method(name, value):
+    with pytest.raises(InvalidValueError, match=name):
+        Osg.published(**{name: value})
 
 
 HINDRANCES = {
