@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from grouping.grouping import Grouping
-from grouping.hashing import Parts, hash_parts
+from grouping.hashing import hash_parts
 from grouping.routers import OwnerRouter, PartialKeyRouter, RoundRobinRouter, Router
 from grouping.routing_table import RoutingTable
 from grouping.scheduling.baselines import FullKnowledge, ShortestQueue, TwoChoices
@@ -20,6 +20,7 @@ from grouping.scheduling.least_work.grouping import LeastWork
 from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
 from grouping.skew.distribution_aware import DistributionAware
 from grouping.skew.heavy_keys import DChoicesRouter, WChoicesRouter
+from sketches.arrays import Parts
 from sketches.checks import number, whole
 from sketches.errors import CorruptDataError, InvalidValueError, PenstockError
 

@@ -6,17 +6,15 @@ is stored.
 """
 
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
+from sketches.arrays import Codes, Parts
 from sketches.checks import whole
-from sketches.keys import Codes, mix
+from sketches.keys import mix
 from sketches.mixing import constants, scattered
-
-Parts: TypeAlias = NDArray[np.int32]
 
 LARGEST_PARTS = (1 << 31) - 1
 

@@ -5,8 +5,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sketches.arrays import Codes, Indices
 from sketches.key_identity import distinct, first_rows
-from sketches.keys import Codes, Indices, KeyColumn, as_keys
+from sketches.keys import KeyColumn, as_keys
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

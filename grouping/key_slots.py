@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from grouping.hashing import BLOCK, Parts
+from grouping.hashing import BLOCK
+from sketches.arrays import Codes, Parts
 from sketches.key_columns import IntegerKeys, KeyColumn
-from sketches.keys import Codes, mix
+from sketches.keys import mix
 
 ABSENT = -1
 

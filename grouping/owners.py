@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.grouping import Grouping
-from grouping.hashing import Parts, code_parts
+from grouping.hashing import code_parts
 from grouping.key_batch import KeyBatch
 from grouping.key_slots import ABSENT
 from grouping.routing_table import RoutingTable
-from sketches.keys import Codes, KeyColumn
+from sketches.arrays import Codes, Parts
+from sketches.keys import KeyColumn
 from sketches.values import ArrayValue, protected
 
 _NONE: Codes = np.empty(0, dtype=np.uint64)

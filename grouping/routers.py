@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from grouping.hashing import LARGEST_PARTS, Parts, code_parts
+from grouping.hashing import LARGEST_PARTS, code_parts
 from grouping.key_batch import KeyBatch
+from sketches.arrays import Parts
 from sketches.checks import whole
 from sketches.errors import InvalidKeyError, InvalidValueError
 

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.grouping import Grouping
-from grouping.hashing import LARGEST_PARTS, Parts, code_parts
+from grouping.hashing import LARGEST_PARTS, code_parts
 from grouping.key_batch import KeyBatch
 from grouping.key_slots import ABSENT, KeySlots
 from grouping.routers import OwnerRouter, Router
+from sketches.arrays import Codes, Parts
 from sketches.checks import whole
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
 from sketches.key_columns import KeyColumn, PackedPairs
 from sketches.key_identity import distinct
-from sketches.keys import Codes, as_keys
+from sketches.keys import as_keys
 from sketches.values import numeric, protected
 
 

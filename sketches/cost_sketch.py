@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches import checks
+from sketches.arrays import Codes
 from sketches.cost_sketch_table import Tallies
 from sketches.errors import EmptySketchError, InvalidValueError
 from sketches.hashed_sketch import (
@@ -20,7 +21,6 @@ from sketches.hashed_sketch import (
     stored_total,
     sum_of,
 )
-from sketches.keys import Codes
 from sketches.row_hashes import Cells, RowHashes
 
 _LARGEST_TABLE = 1 << 24

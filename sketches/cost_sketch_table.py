@@ -6,9 +6,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.keys import Codes, Indices, mix
-
-Amounts = NDArray[np.float64]
+from sketches.arrays import Codes, Floats, Indices
+from sketches.keys import mix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,9 +26,9 @@ class Tallies:
     """
 
     codes: Codes
-    counts: Amounts
-    costs: Amounts
-    before: Amounts
+    counts: Floats
+    costs: Floats
+    before: Floats
 
     @classmethod
     def none(cls) -> Self:
@@ -37,7 +36,7 @@ class Tallies:
         return cls(np.empty(0, dtype=np.uint64), np.empty(0), np.empty(0), np.empty(0))
 
     @classmethod
-    def of_batch(cls, codes: Codes, costs: Amounts) -> Self:
+    def of_batch(cls, codes: Codes, costs: Floats) -> Self:
         """Count the keys of a batch and sum up their costs."""
         distinct, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
         sums = np.bincount(places, costs, len(distinct)).astype(np.float64, copy=False)
@@ -47,7 +46,7 @@ class Tallies:
         return len(self.codes)
 
     @property
-    def ranks(self) -> Amounts:
+    def ranks(self) -> Floats:
         """At most how often each key has come by in all: what decides who stays."""
         return self.counts + self.before
 
@@ -71,7 +70,7 @@ class Tallies:
         costs[places] += more.costs
         return Tallies(self.codes, counts, costs, self.before)
 
-    def counted_before(self, more: Amounts) -> "Tallies":
+    def counted_before(self, more: Floats) -> "Tallies":
         """Return the same, with that much more counted in the matrices before."""
         return Tallies(self.codes, self.counts, self.costs, self.before + more)
 
@@ -83,7 +82,7 @@ class Tallies:
         """Return the keys of both; what both have is added up."""
         codes, places = np.unique(np.concatenate([self.codes, other.codes]), return_inverse=True)
 
-        def summed(mine: Amounts, theirs: Amounts) -> Amounts:
+        def summed(mine: Floats, theirs: Floats) -> Floats:
             both = np.concatenate([mine, theirs])
             return np.bincount(places, both, len(codes)).astype(np.float64, copy=False)
 

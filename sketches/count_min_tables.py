@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches import checks
+from sketches.arrays import Codes
 from sketches.errors import InvalidValueError
-from sketches.keys import Codes, KeyColumn, as_keys
+from sketches.keys import KeyColumn, as_keys
 from sketches.row_hashes import RowHashes
 
 

@@ -11,11 +11,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.mixing import BLOCK, Codes, constants, mix, scatter, scattered, steps
+from sketches.arrays import Codes
+from sketches.mixing import BLOCK, constants, mix, scatter, scattered, steps
 
 __all__ = [
     "LONGEST_VECTORISED",
-    "Codes",
     "fingerprints",
     "fingerprints_of",
     "mix",

@@ -6,15 +6,14 @@ matched; the codes, unless something cheaper tells the keys apart as well), and 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sketches.fingerprints import Codes, pair_codes
+from sketches.arrays import Codes, Indices
+from sketches.fingerprints import pair_codes
 from sketches.key_times import BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, in_python
-
-Indices: TypeAlias = NDArray[np.intp]
 
 INTEGER = "int"
 TEXT = "str"

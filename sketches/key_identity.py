@@ -1,16 +1,12 @@
 """Which keys are one key: told by the keys themselves, where codes alone could take two for one."""
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
-from sketches.key_columns import Indices, IntegerKeys, KeyColumn
-
-Numbers: TypeAlias = NDArray[np.int64]
+from sketches.arrays import Indices, Integers
+from sketches.key_columns import IntegerKeys, KeyColumn
 
 
-def distinct(column: KeyColumn) -> tuple[Numbers, Numbers]:
+def distinct(column: KeyColumn) -> tuple[Integers, Integers]:
     """Number the keys of a column, by rising codes; of one code, by rising keys.
 
     >>> from sketches.keys import as_keys
@@ -25,14 +21,14 @@ def distinct(column: KeyColumn) -> tuple[Numbers, Numbers]:
     return told_apart(column, numbers, first_rows(numbers, len(codes)))
 
 
-def first_rows(numbers: Numbers, count: int) -> Numbers:
+def first_rows(numbers: Integers, count: int) -> Integers:
     """Return the first row of each number; where one index comes often, NumPy keeps the last."""
     firsts = np.empty(count, dtype=np.int64)
     firsts[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     return firsts
 
 
-def told_apart(column: KeyColumn, numbers: Numbers, firsts: Numbers) -> tuple[Numbers, Numbers]:
+def told_apart(column: KeyColumn, numbers: Integers, firsts: Integers) -> tuple[Integers, Integers]:
     """Correct a numbering that went by codes, where different keys have one code.
 
     Args:
@@ -55,8 +51,8 @@ def told_apart(column: KeyColumn, numbers: Numbers, firsts: Numbers) -> tuple[Nu
 
 
 def _split(
-    column: KeyColumn, numbers: Numbers, firsts: Numbers, wrong: Indices
-) -> tuple[Numbers, Numbers]:
+    column: KeyColumn, numbers: Integers, firsts: Integers, wrong: Indices
+) -> tuple[Integers, Integers]:
     """Number all keys anew whose code another key has as well, and shift the others."""
     shared = np.zeros(len(firsts), dtype=np.bool_)
     shared[numbers[wrong]] = True

@@ -5,15 +5,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sketches.arrays import Codes, Indices
 from sketches.fingerprints import (
     LONGEST_VECTORISED,
-    Codes,
     fingerprints_of,
     padded,
     same_strings,
     unaligned_words,
 )
-from sketches.key_columns import DECIMAL, TEXT, Indices, KeyColumn
+from sketches.key_columns import DECIMAL, TEXT, KeyColumn
 from sketches.key_decimals import as_decimals
 
 # Keys compared at a time: few enough that all arrays on the way are small ones, whose memory is

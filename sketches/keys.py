@@ -29,17 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches.errors import InvalidKeyError, InvalidValueError
-from sketches.fingerprints import Codes, fingerprints, mix, pair_codes
-from sketches.key_columns import (
-    BYTES,
-    DECIMAL,
-    TEXT,
-    Indices,
-    IntegerKeys,
-    KeyColumn,
-    PairKeys,
-    Pairs,
-)
+from sketches.fingerprints import fingerprints, mix, pair_codes
+from sketches.key_columns import BYTES, DECIMAL, TEXT, IntegerKeys, KeyColumn, PairKeys, Pairs
 from sketches.key_decimals import WIDTH, written, written_words
 from sketches.key_objects import FLOATS, KINDS, from_objects, in_one_buffer, require, too_wide
 from sketches.key_strings import StringKeys
@@ -53,8 +44,6 @@ from sketches.key_times import (
 from sketches.mixing import checked_seed
 
 __all__ = [
-    "Codes",
-    "Indices",
     "IntegerKeys",
     "KeyColumn",
     "PairKeys",

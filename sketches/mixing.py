@@ -8,14 +8,11 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketches import checks
-
-Codes: TypeAlias = NDArray[np.uint64]
+from sketches.arrays import Codes
 
 SEED_LIMIT = 1 << 63
 

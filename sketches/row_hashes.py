@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketches import checks
+from sketches.arrays import Codes
 from sketches.errors import InvalidValueError
-from sketches.keys import Codes
 
 Columns: TypeAlias = NDArray[np.int64]
 Cells: TypeAlias = NDArray[np.float64]

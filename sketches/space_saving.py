@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sketches import checks, wire
+from sketches.arrays import Floats
 from sketches.errors import (
     CorruptDataError,
     InvalidKeyError,
@@ -14,7 +15,7 @@ from sketches.errors import (
 from sketches.key_columns import KeyColumn, alike, packed
 from sketches.keys import as_keys
 from sketches.space_saving_block import PartialBlock, weight_of
-from sketches.space_saving_rows import LARGEST_TOTAL, Floats, Rows, combine, nothing
+from sketches.space_saving_rows import LARGEST_TOTAL, Rows, combine, nothing
 from sketches.space_saving_stored import restored, stored
 
 _TYPE = "SpaceSaving"

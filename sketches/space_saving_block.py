@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sketches.arrays import Floats
 from sketches.key_columns import KeyColumn, packed
-from sketches.space_saving_rows import Floats, Rows, exact
+from sketches.space_saving_rows import Rows, exact
 
 
 class Part(NamedTuple):

@@ -32,15 +32,12 @@ long binary fractions make it hold up to their rounding.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sketches.fingerprints import Codes, mix
-from sketches.key_columns import Indices, InvertibleKeys, KeyColumn, alike
-
-Floats: TypeAlias = NDArray[np.float64]
+from sketches.arrays import Codes, Floats, Indices
+from sketches.fingerprints import mix
+from sketches.key_columns import InvertibleKeys, KeyColumn, alike
 
 # Far from where sums of doubles overflow, so that none of the sums of a summary can.
 LARGEST_TOTAL = 2.0**1000

@@ -125,3 +125,20 @@ def test_no_property_hides_inside_a_test():
     ]
 
     assert hidden == []
+
+
+def test_a_name_for_arrays_means_one_type_everywhere():
+    alias = re.compile(r"^(\w+)(?:: TypeAlias)? = NDArray\[", re.MULTILINE)
+    ours = alias.findall((ROOT / "sketches" / "arrays.py").read_text("utf-8"))
+    others = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+
+    twice = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted(others)
+        if path.name != "arrays.py"
+        for name in alias.findall(path.read_text("utf-8"))
+        if name in {*ours, "Numbers"}
+    ]
+
+    assert "Floats" in ours
+    assert twice == []

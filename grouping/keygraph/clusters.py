@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from grouping.keygraph import metis
 from grouping.keygraph.key_graph import KeyGraph
-from grouping.keygraph.refinement import Parts
+from sketches.arrays import Parts
 
 NOWHERE = -1
 """The cluster of keys that are in none."""

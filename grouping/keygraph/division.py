@@ -6,19 +6,17 @@ divided anew and go back home one by one.
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.keygraph import metis
 from grouping.keygraph.clusters import find_clusters
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.matching import best_matching
-from grouping.keygraph.refinement import Parts, part_loads, refine, repair
+from grouping.keygraph.refinement import part_loads, refine, repair
 from grouping.keygraph.regrouping import regroup
-
-Numbers: TypeAlias = NDArray[np.float64]
+from sketches.arrays import Floats, Parts
 
 # METIS is asked for a little less than what is allowed: its limits are of single precision, and
 # the room that is left lets refinement exchange keys.
@@ -53,8 +51,8 @@ class Task:
     """
 
     graph: KeyGraph
-    shares: Numbers
-    limits: Numbers
+    shares: Floats
+    limits: Floats
     homes: Parts | None
     inertia: float
     tries: int

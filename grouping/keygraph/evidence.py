@@ -6,17 +6,16 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.key_slots import ABSENT, KeySlots
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
+from sketches.arrays import Floats
 from sketches.keys import KeyColumn, as_keys
 
 Hops: TypeAlias = Mapping[tuple[str, str], KeyPairs]
 Counts: TypeAlias = Mapping[str, KeyCounts]
-Numbers: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Evidence:
         return ever_counts
 
 
-def _loads(graph: KeyGraph, name: str, keys: KeyColumn) -> Numbers:
+def _loads(graph: KeyGraph, name: str, keys: KeyColumn) -> Floats:
     """Return how many tuples each key has by the graph; 0 if it has none of these keys."""
     loads = np.zeros(len(keys))
     if name in graph.names:

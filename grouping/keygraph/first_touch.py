@@ -6,31 +6,28 @@ before the batch is routed, in the part where most of its partners are, as long 
 room. It then is in the table like any other, so that it has one owner from its first tuple on.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.refinement import within_room
 from grouping.routing_table import RoutingTable
 from sketches import checks
+from sketches.arrays import Floats, Parts
 from sketches.errors import InvalidValueError
 from sketches.key_identity import distinct
 from sketches.keys import KeyColumn, as_keys
 from sketches.values import numeric
 
-Numbers: TypeAlias = NDArray[np.float64]
-Parts: TypeAlias = NDArray[np.int32]
-
 
 def first_touch(  # noqa: PLR0913
     pairs: KeyPairs,
     tables: tuple[RoutingTable, RoutingTable],
-    loads: Numbers,
+    loads: Floats,
     *,
     imbalance: float = 1.03,
-    shares: Numbers | None = None,
+    shares: Floats | None = None,
     seed: int = 0,
 ) -> tuple[RoutingTable, RoutingTable]:
     """Give the unknown keys of a batch an owner.
@@ -74,7 +71,7 @@ def first_touch(  # noqa: PLR0913
     return first, second
 
 
-def _table(name: str, given: Any, shape: tuple[int, int]) -> Numbers:
+def _table(name: str, given: Any, shape: tuple[int, int]) -> Floats:
     """Return numbers of this shape, or of a row for all, or say why they are none."""
     array = numeric(name, given)
     if array.shape not in (shape, shape[1:]) or (name == "loads" and array.shape != shape):
@@ -89,9 +86,9 @@ def _place(  # noqa: PLR0913, PLR0917
     table: RoutingTable,
     keys: KeyColumn,
     partners: Parts,
-    votes: Numbers,
-    counts: Numbers,
-    room: Numbers,
+    votes: Floats,
+    counts: Floats,
+    room: Floats,
 ) -> RoutingTable:
     """Give each unknown key the part of most of its partners' votes, where there is room."""
     known, owners = table.find(keys)
@@ -110,7 +107,7 @@ def _place(  # noqa: PLR0913, PLR0917
     return table.with_keys(keys.take(rows[first]), _choose(ballots, amounts, room))
 
 
-def _choose(votes: Numbers, amounts: Numbers, room: Numbers) -> Parts:
+def _choose(votes: Floats, amounts: Floats, room: Floats) -> Parts:
     """Choose a part for each key: the one with most votes that still has room, heavy keys first.
 
     What fits nowhere that it has votes goes where most room is left.

@@ -11,12 +11,10 @@ from grouping.key_slots import ABSENT, KeySlots
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.metis import Graph
+from sketches.arrays import Floats, Integers
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.key_identity import distinct
 from sketches.keys import KeyColumn, as_keys
-
-Integers = NDArray[np.int64]
-Numbers = NDArray[np.float64]
 
 _HALF = 32
 _LOW_HALF = (1 << _HALF) - 1
@@ -49,8 +47,8 @@ class KeyGraph:
     bounds: Integers
     starts: Integers
     neighbours: Integers
-    weights: Numbers
-    loads: Numbers
+    weights: Floats
+    loads: Floats
 
     @classmethod
     def of(
@@ -185,8 +183,8 @@ def _distinct(
 
 
 def _adjacency(
-    ends: Sequence[tuple[Integers, Integers, Numbers]], vertices: int
-) -> tuple[Integers, Integers, Numbers]:
+    ends: Sequence[tuple[Integers, Integers, Floats]], vertices: int
+) -> tuple[Integers, Integers, Floats]:
     """Return the edges of each vertex, both directions, equal ones added up."""
     left, right, counts = map(np.concatenate, zip(*ends, strict=True))
     # One number for each direction of each edge: sorting these sorts by vertex, then neighbour.
@@ -204,8 +202,8 @@ def _adjacency(
 
 def _loads(
     bounds: Integers,
-    ends: Sequence[tuple[Integers, Integers, Numbers]],
-) -> Numbers:
+    ends: Sequence[tuple[Integers, Integers, Floats]],
+) -> Floats:
     """Return how many tuples had each key.
 
     What comes in over several hops are different tuples and adds up; what goes out over several
@@ -220,7 +218,7 @@ def _loads(
     return np.maximum(incoming, outgoing)
 
 
-def _corrected(name: str, loads: Numbers, column: KeyColumn, counts: KeyCounts) -> Numbers:
+def _corrected(name: str, loads: Floats, column: KeyColumn, counts: KeyCounts) -> Floats:
     """Return the loads with those of counted keys as counted, in the unit of the others."""
     counted = as_keys(counts.keys)
     if not len(column) or not len(counted):
@@ -239,7 +237,7 @@ def _corrected(name: str, loads: Numbers, column: KeyColumn, counts: KeyCounts) 
     return corrected
 
 
-def _whole(amounts: Numbers) -> Integers:
+def _whole(amounts: Floats) -> Integers:
     """Return amounts as whole numbers from 1: as they are if they are whole, else in a finer unit.
 
     The unit is such that a mean amount is a thousand of them at least, unless there are too many.

@@ -14,15 +14,13 @@ References:
 import ctypes
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from grouping.errors import PartitionError
-
-Integers: TypeAlias = NDArray[np.int64]
-Numbers: TypeAlias = NDArray[np.float64]
+from sketches.arrays import Floats, Integers
 
 _OPTIONS = 40  # METIS_NOPTIONS
 _OK = 1  # METIS_OK
@@ -50,7 +48,7 @@ class Graph:
 
 
 def split(
-    graph: Graph, loads: Integers, shares: Numbers, tolerances: Numbers, *, seed: int = 0
+    graph: Graph, loads: Integers, shares: Floats, tolerances: Floats, *, seed: int = 0
 ) -> NDArray[np.int32]:
     """Cut a graph into parts so that light edges are cut and the parts are even.
 
@@ -112,8 +110,8 @@ def _split_natively(  # noqa: PLR0913  # METIS takes no less
     native: _Native,
     graph: Graph,
     loads: Integers,
-    shares: Numbers,
-    tolerances: Numbers,
+    shares: Floats,
+    tolerances: Floats,
     *,
     seed: int,
 ) -> NDArray[np.int32]:
@@ -164,7 +162,7 @@ def _split_natively(  # noqa: PLR0913  # METIS takes no less
 
 
 def _split_by_sum(
-    graph: Graph, loads: Integers, shares: Numbers, tolerances: Numbers, *, seed: int
+    graph: Graph, loads: Integers, shares: Floats, tolerances: Floats, *, seed: int
 ) -> NDArray[np.int32]:
     """Balance the sum of all kinds of load: all that pymetis passes on."""
     import pymetis  # noqa: PLC0415  # as above

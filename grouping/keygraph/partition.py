@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,11 @@ from grouping.keygraph import metis
 from grouping.keygraph.division import Task, divide
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
-from grouping.keygraph.refinement import Parts, part_loads
+from grouping.keygraph.refinement import part_loads
 from grouping.routing_table import RoutingTable
 from sketches import checks
+from sketches.arrays import Floats, Parts
 from sketches.values import numeric
-
-Numbers: TypeAlias = NDArray[np.float64]
 
 _ALMOST_ZERO = 1e-300
 _LIGHTEST = 1 / 256  # of a share; what is lighter is never looked at by itself
@@ -130,7 +129,7 @@ def partition_as_published(
     return _as_partition(graph, divided, shares, None, None)
 
 
-def reachable_limits(graph: KeyGraph, shares: Numbers, imbalance: float) -> Numbers:
+def reachable_limits(graph: KeyGraph, shares: Floats, imbalance: float) -> Floats:
     """Return the most load each part may get of each operator, of shape (operators, parts).
 
     That is ``imbalance`` times its share, but no less than what the heaviest keys need: a limit
@@ -145,7 +144,7 @@ def reachable_limits(graph: KeyGraph, shares: Numbers, imbalance: float) -> Numb
     return limits * _ROUNDING
 
 
-def _fullest_share(loads: Numbers, shares: Numbers, imbalance: float) -> float:
+def _fullest_share(loads: Floats, shares: Floats, imbalance: float) -> float:
     """Return how full the fullest part gets, in shares, with the heaviest keys dealt out first.
 
     Each goes to the part that is the least full with it. Keys so light that any of them fits
@@ -161,7 +160,7 @@ def _fullest_share(loads: Numbers, shares: Numbers, imbalance: float) -> float:
     return float(levels.max())
 
 
-def _shares(parts: int, operators: int, capacities: Any) -> Numbers:
+def _shares(parts: int, operators: int, capacities: Any) -> Floats:
     """Return the share of each part in each operator's load, of shape (operators, parts)."""
     if capacities is None:
         return np.full((operators, parts), 1 / parts)
@@ -254,7 +253,7 @@ def _owners(graph: KeyGraph, previous: Sequence[RoutingTable]) -> Parts:
 def _as_partition(
     graph: KeyGraph,
     divided: Parts,
-    shares: Numbers,
+    shares: Floats,
     owners: Parts | None,
     rack_of: Parts | None,
 ) -> Partition:

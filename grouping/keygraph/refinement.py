@@ -15,10 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.keygraph.key_graph import KeyGraph
-
-Integers = NDArray[np.int64]
-Numbers = NDArray[np.float64]
-Parts = NDArray[np.int32]
+from sketches.arrays import Floats, Parts
 
 _CELLS_AT_A_TIME = 1 << 22  # of the table of keys and parts, 32 MiB
 _MOST_DEALT = 1 << 12  # keys that are each dealt out; where so many are too heavy, few matter
@@ -31,7 +28,7 @@ _ROUNDING = 1e-9  # sums of the same loads in another order differ by less
 def refine(  # noqa: PLR0913
     graph: KeyGraph,
     parts: Parts,
-    limits: Numbers,
+    limits: Floats,
     *,
     home: Parts | None = None,
     inertia: float = 0.0,
@@ -67,7 +64,7 @@ def refine(  # noqa: PLR0913
     return parts
 
 
-def repair(graph: KeyGraph, parts: Parts, limits: Numbers) -> Parts:
+def repair(graph: KeyGraph, parts: Parts, limits: Floats) -> Parts:
     """Move keys out of parts above their limit, those first that lose least by it.
 
     Args:
@@ -92,7 +89,7 @@ def repair(graph: KeyGraph, parts: Parts, limits: Numbers) -> Parts:
     return parts
 
 
-def part_loads(graph: KeyGraph, parts: Parts, number: int) -> Numbers:
+def part_loads(graph: KeyGraph, parts: Parts, number: int) -> Floats:
     """Return the load of each part, of shape (operators, parts)."""
     return np.stack(
         [
@@ -112,10 +109,10 @@ class _Pulls:
     inertia: float
 
     @property
-    def loads(self) -> Numbers:
+    def loads(self) -> Floats:
         return self.graph.loads[self.span]
 
-    def moves(self, parts: Parts, room: Numbers) -> tuple[Parts, Numbers]:
+    def moves(self, parts: Parts, room: Floats) -> tuple[Parts, Floats]:
         """Return for each key its best part with room for it, and what moving there gains."""
         loads = self.loads
         best = parts[self.span].copy()
@@ -134,7 +131,7 @@ class _Pulls:
         return best, gains
 
 
-def _exchange(pulls: _Pulls, parts: Parts, limits: Numbers) -> int:
+def _exchange(pulls: _Pulls, parts: Parts, limits: Floats) -> int:
     """Make those of all keys' best moves that fit together; return how many they were.
 
     All of them are taken at first, then parts that would get above their limit refuse those of
@@ -161,7 +158,7 @@ def _exchange(pulls: _Pulls, parts: Parts, limits: Numbers) -> int:
     return len(wanted)
 
 
-def _fill(pulls: _Pulls, parts: Parts, limits: Numbers) -> int:
+def _fill(pulls: _Pulls, parts: Parts, limits: Floats) -> int:
     """Move single keys into room that is left, to the best part that has enough of it."""
     here, loads = parts[pulls.span], pulls.loads
     room = limits - np.bincount(here, loads, len(limits))
@@ -172,7 +169,7 @@ def _fill(pulls: _Pulls, parts: Parts, limits: Numbers) -> int:
     return len(wanted)
 
 
-def _best_first(gains: Numbers, loads: Numbers) -> NDArray[np.intp]:
+def _best_first(gains: Floats, loads: Floats) -> NDArray[np.intp]:
     """Return the keys that gain, those first that gain most for their load."""
     wanted = np.flatnonzero(gains > 0)
     order = np.argsort(-gains[wanted] / np.maximum(loads[wanted], _ALMOST_ZERO), kind="stable")
@@ -180,7 +177,7 @@ def _best_first(gains: Numbers, loads: Numbers) -> NDArray[np.intp]:
     return chosen
 
 
-def _relieve(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> bool:
+def _relieve(graph: KeyGraph, span: slice, parts: Parts, limits: Floats) -> bool:
     """Move some keys of one operator out of parts above their limit; return whether any moved."""
     loads, here = graph.loads[span], parts[span]
     room = limits - np.bincount(here, loads, len(limits))
@@ -205,17 +202,17 @@ def _relieve(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> boo
     return len(order) > 0
 
 
-def _relieve_all(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> None:
+def _relieve_all(graph: KeyGraph, span: slice, parts: Parts, limits: Floats) -> None:
     while _relieve(graph, span, parts, limits):
         pass  # each time, parts above their limit got less, and no other got above its
 
 
-def _excess(loads: Numbers, here: Parts, limits: Numbers) -> float:
+def _excess(loads: Floats, here: Parts, limits: Floats) -> float:
     """Return how much load is above the limits."""
     return float(np.maximum(np.bincount(here, loads, len(limits)) - limits, 0.0).sum())
 
 
-def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> Parts:
+def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Floats) -> Parts:
     """Deal out the keys of one operator that are too heavy to be moved one by one.
 
     First each to the part it is paired with most that still has room, then, if that does not fit
@@ -242,7 +239,7 @@ def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Numbers) -> P
     return best
 
 
-def _dealt(loads: Numbers, bonds: Numbers, limits: Numbers) -> list[int]:
+def _dealt(loads: Floats, bonds: Floats, limits: Floats) -> list[int]:
     """Deal out keys, the heaviest first: where it has most bonds and room, else the least full."""
     held = np.zeros(len(limits))
     chosen = []
@@ -254,7 +251,7 @@ def _dealt(loads: Numbers, bonds: Numbers, limits: Numbers) -> list[int]:
     return chosen
 
 
-def _clear(loads: Numbers, here: Parts, limits: Numbers) -> None:
+def _clear(loads: Floats, here: Parts, limits: Floats) -> None:
     """Move keys, in place, out of parts that can take none, to where most room is left."""
     stranded = np.flatnonzero((limits[here] <= 0) & (loads > 0))
     room = np.where(limits > 0, limits - np.bincount(here, loads, len(limits)), -np.inf)
@@ -264,12 +261,12 @@ def _clear(loads: Numbers, here: Parts, limits: Numbers) -> None:
         room[part] -= loads[key]
 
 
-def _first_until(groups: Parts, amounts: Numbers, needed: Numbers) -> NDArray[np.bool_]:
+def _first_until(groups: Parts, amounts: Floats, needed: Floats) -> NDArray[np.bool_]:
     """Choose, of each group, the first ones that together reach what is needed."""
     return running_sums(groups, amounts) - amounts < needed[groups]
 
 
-def within_room(groups: Parts, amounts: Numbers, room: Numbers) -> NDArray[np.bool_]:
+def within_room(groups: Parts, amounts: Floats, room: Floats) -> NDArray[np.bool_]:
     """Choose, one after the other, those that fit the room that their group has left."""
     chosen = np.zeros(len(groups), dtype=np.bool_)
     left = room.copy()
@@ -286,7 +283,7 @@ def within_room(groups: Parts, amounts: Numbers, room: Numbers) -> NDArray[np.bo
     return chosen
 
 
-def running_sums(groups: Parts, amounts: Numbers) -> Numbers:
+def running_sums(groups: Parts, amounts: Floats) -> Floats:
     """Return the running sum of the amounts within each group."""
     order = np.argsort(groups, kind="stable")
     sums = np.cumsum(amounts[order])
@@ -299,7 +296,7 @@ def running_sums(groups: Parts, amounts: Numbers) -> Numbers:
 
 def _bonds(
     graph: KeyGraph, span: slice, parts: Parts, number: int
-) -> Iterator[tuple[slice, Numbers]]:
+) -> Iterator[tuple[slice, Floats]]:
     """Yield, some keys at a time, how much each key is paired with keys in each part."""
     size = max(1, _CELLS_AT_A_TIME // number)
     for first in range(span.start, span.stop, size):

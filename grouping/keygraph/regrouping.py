@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.keygraph.key_graph import KeyGraph
-from grouping.keygraph.refinement import Parts
-
-Integers = NDArray[np.int64]
-Numbers = NDArray[np.float64]
+from sketches.arrays import Floats, Integers, Parts
 
 _LIGHTEST = 1 / 64  # of a part's share; lighter groups are left to moves of single keys
 _MOST_GROUPS = 1 << 10
@@ -34,7 +30,7 @@ def regroup(  # noqa: PLR0913
     graph: KeyGraph,
     parts: Parts,
     clusters: Parts,
-    limits: Numbers,
+    limits: Floats,
     *,
     home: Parts,
     inertia: float = 0.0,
@@ -83,9 +79,9 @@ class _Groups:
 
     number: Integers
     parts: Integers
-    loads: Numbers
-    at_home: Numbers
-    weights: Numbers
+    loads: Floats
+    at_home: Floats
+    weights: Floats
 
     @classmethod
     def of(
@@ -131,7 +127,7 @@ class _Search:
         partitions", DAC 1982.
     """
 
-    def __init__(self, groups: _Groups, limits: Numbers, inertia: float) -> None:
+    def __init__(self, groups: _Groups, limits: Floats, inertia: float) -> None:
         self._groups = groups
         self._limits = limits
         self._homes = inertia * groups.at_home
@@ -192,26 +188,26 @@ class _Search:
                 best, most, since = parts.copy(), gained + self.least, 0
         return best
 
-    def _held(self, parts: Integers) -> Numbers:
+    def _held(self, parts: Integers) -> Floats:
         """Return the load of each part, of shape (operators, parts)."""
         number = self._limits.shape[1]
         return np.stack([np.bincount(parts, loads, number) for loads in self._groups.loads])
 
-    def _pulls(self, parts: Integers) -> Numbers:
+    def _pulls(self, parts: Integers) -> Floats:
         """Return what it is worth to each group, apart from the limits, to be in each part."""
         size, number = self._homes.shape
         cells = self._rows[:, np.newaxis] * number + parts
         pairs = np.bincount(cells.reshape(-1), self._groups.weights.reshape(-1), size * number)
         return np.asarray(pairs.reshape(size, number) + self._homes)
 
-    def _added(self, held: Numbers, columns: list[int]) -> Numbers:
+    def _added(self, held: Floats, columns: list[int]) -> Floats:
         """Return how much more would be above the limits of some parts with each group."""
         above = held[:, columns] - self._limits[:, columns]
         wider = above[:, np.newaxis] + self._groups.loads[:, :, np.newaxis]
         more = np.maximum(wider, 0.0) - np.maximum(above, 0.0)[:, np.newaxis]
         return np.asarray(np.add.reduce(more, axis=0))
 
-    def _freed(self, held: Numbers, parts: Integers) -> Numbers:
+    def _freed(self, held: Floats, parts: Integers) -> Floats:
         """Return how much less would be above the limit of each group's part without it."""
         above = (held - self._limits)[:, parts]
         less = np.maximum(above, 0.0) - np.maximum(above - self._groups.loads, 0.0)

@@ -1,14 +1,12 @@
 """Dividing the keys of one machine among the instances that it has of an operator."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from grouping.keygraph.refinement import Parts, within_room
-
-Numbers = NDArray[np.float64]
+from grouping.keygraph.refinement import within_room
+from sketches.arrays import Floats, Parts
 
 
-def spread(nodes: Parts, loads: Numbers, node_of: Parts, current: Parts) -> Parts:
+def spread(nodes: Parts, loads: Floats, node_of: Parts, current: Parts) -> Parts:
     """Choose an instance for each key, on the key's node.
 
     A key stays with its instance if that is on the node, as long as the instance has no more than
@@ -39,7 +37,7 @@ def spread(nodes: Parts, loads: Numbers, node_of: Parts, current: Parts) -> Part
     return chosen
 
 
-def _deal(loads: Numbers, current: Parts, number: int) -> Parts:
+def _deal(loads: Floats, current: Parts, number: int) -> Parts:
     """Deal keys, the heaviest first, to instances; `current` is -1 for those from elsewhere."""
     hot, share = _hot(loads, number)
     chosen = np.full(len(loads), -1, dtype=np.int32)
@@ -61,7 +59,7 @@ def _deal(loads: Numbers, current: Parts, number: int) -> Parts:
     return chosen
 
 
-def _hot(loads: Numbers, number: int) -> tuple[int, float]:
+def _hot(loads: Floats, number: int) -> tuple[int, float]:
     """Return how many keys, the heaviest first, exceed a share, and what share that leaves others.
 
     Each of them takes an instance, and leaves the rest of the load to the rest of the instances.

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.feedback import Dispatcher, Letters, Message, Reporter
-from grouping.hashing import LARGEST_PARTS, Parts
+from grouping.hashing import LARGEST_PARTS
 from grouping.routers import Router, less_loaded
 from grouping.scheduling.online_shuffle.loads import Loads
+from sketches.arrays import Parts
 from sketches.checks import whole
 from sketches.errors import InvalidValueError
 

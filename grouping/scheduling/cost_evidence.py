@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sketches.arrays import Codes, Floats
 from sketches.cost_sketch import CostSketch
 from sketches.errors import InvalidValueError
-from sketches.keys import Codes
 
 _SURE = 4.0  # standard errors from which an instance is taken for faster or slower
 _LEAST = 0.05  # by how much at least
 _ENOUGH = 64  # tuples that this must have been seen on
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

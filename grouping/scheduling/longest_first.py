@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from heapq import heapify, heapreplace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grouping.hashing import LARGEST_PARTS, Parts
+from grouping.hashing import LARGEST_PARTS
+from sketches.arrays import Floats, Parts
 from sketches.checks import weights, whole
 from sketches.errors import InvalidValueError
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # Of so many tuples of one cost it is quicker to work out at once where they go.
 _LONG_RUN = 48

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.grouping import Grouping
-from grouping.hashing import LARGEST_PARTS, Parts, code_parts, hash_parts
+from grouping.hashing import LARGEST_PARTS, code_parts, hash_parts
 from grouping.key_batch import KeyBatch
 from grouping.routers import OwnerRouter, Router
 from grouping.routing_table import RoutingTable
+from sketches.arrays import Parts
 from sketches.checks import number, whole
 from sketches.errors import CorruptDataError, EmptySketchError, InvalidValueError
 from sketches.key_columns import KeyColumn

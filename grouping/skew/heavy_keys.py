@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from grouping.hashing import Parts, code_parts
+from grouping.hashing import code_parts
 from grouping.key_batch import KeyBatch
 from grouping.routers import KeyRouter, candidates
-from sketches.keys import Codes
+from sketches.arrays import Codes, Parts
 from sketches.space_saving import SpaceSaving
 
 Shares: TypeAlias = NDArray[np.float64]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
@@ -20,9 +19,7 @@ from optimizers.strategies.fixed import Fixed
 from optimizers.strategies.locality import Locality
 from optimizers.topology import Topology
 from sketches import CostSketch, CountMin, SpaceSaving, checks
-
-Integers = NDArray[np.int64]
-Numbers = NDArray[np.float64]
+from sketches.arrays import Floats, Integers
 
 _PLACES = 20_000
 _TAGS = 200_000
@@ -36,7 +33,7 @@ class Stream:
 
     places: Integers
     tags: Integers
-    costs: Numbers
+    costs: Floats
 
 
 def tour(seed: int = 7, tuples: int = 1_000_000) -> Iterator[str]:

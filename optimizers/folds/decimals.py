@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from optimizers.errors import FoldError
 from optimizers.folds.types import DIGITS
+from sketches.arrays import Integers
 
 _QUARTER = 32
 _QUARTERS = 4
@@ -15,10 +16,8 @@ _END = 10**DIGITS
 _END_HIGH, _END_LOW = np.int64(_END >> 64), np.uint64(_END & ((1 << 64) - 1))
 _MORE_DIGITS = 4  # that a mean has after the point, as Spark gives it
 
-Whole = NDArray[np.int64]
 
-
-def added_decimals(column: str, sums: pa.Array, values: pa.Array, keys: Whole) -> pa.Array:
+def added_decimals(column: str, sums: pa.Array, values: pa.Array, keys: Integers) -> pa.Array:
     """Add decimals to the sums of their keys.
 
     Args:
@@ -54,7 +53,7 @@ def mean_type(kind: pa.DataType) -> pa.DataType:
     return pa.decimal128(DIGITS, min(kind.scale + _MORE_DIGITS, DIGITS))
 
 
-def mean_decimals(sums: pa.Array, counts: Whole) -> pa.Array:
+def mean_decimals(sums: pa.Array, counts: Integers) -> pa.Array:
     """Return sums divided by numbers, of which none is 0, rounded half away from zero.
 
     Raises:
@@ -84,7 +83,7 @@ def _integers(values: pa.Array) -> NDArray[np.object_]:
     return found
 
 
-def _words(values: pa.Array) -> Whole:
+def _words(values: pa.Array) -> Integers:
     """Return the lower and the upper half of each decimal, as they are in memory."""
     if not len(values):
         return np.empty((0, 2), dtype=np.int64)
@@ -92,14 +91,14 @@ def _words(values: pa.Array) -> Whole:
     return words[values.offset : values.offset + len(values)]
 
 
-def _quarters(values: pa.Array) -> list[Whole]:
+def _quarters(values: pa.Array) -> list[Integers]:
     """Return decimals as four numbers of 32 bits each, the lowest first; the last has the sign."""
     words = _words(values)
     low, high = words[:, 0], words[:, 1]
     return [low & _LOW, (low >> _QUARTER) & _LOW, high & _LOW, high >> _QUARTER]
 
 
-def _is_beyond(high: Whole, low: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _is_beyond(high: Integers, low: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return which numbers of 128 bits have more digits than fit."""
     above = (high > _END_HIGH) | ((high == _END_HIGH) & (low >= _END_LOW))
     # The bits of minus n - 1 are those of n turned round.
@@ -109,7 +108,7 @@ def _is_beyond(high: Whole, low: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return found
 
 
-def _decimals(high: Whole, low: NDArray[np.uint64], kind: pa.DataType) -> pa.Array:
+def _decimals(high: Integers, low: NDArray[np.uint64], kind: pa.DataType) -> pa.Array:
     words = np.empty((len(high), 2), dtype=np.int64)
     words[:, 0], words[:, 1] = low.view(np.int64), high
     return pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(words.reshape(-1))])

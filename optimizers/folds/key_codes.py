@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from grouping.hashing import key_places
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds.casting import cast, one_array, take_rows
 from optimizers.folds.types import SOLID, normal_key
-from sketches.keys import Codes, as_keys, pair_codes
+from sketches.arrays import Codes, Integers
+from sketches.keys import as_keys, pair_codes
 
 __all__ = [
     "SOLID",
@@ -28,7 +28,6 @@ __all__ = [
     "take_rows",
 ]
 
-Numbers = NDArray[np.int64]
 
 _WORTH_HASHING = 1 << 15  # rows
 _SAMPLE = 1 << 13
@@ -47,8 +46,8 @@ class KeyNumbers(NamedTuple):
         codes: for each key, its 64-bit code.
     """
 
-    keys: Numbers
-    firsts: Numbers
+    keys: Integers
+    firsts: Integers
     codes: Codes
 
 
@@ -60,7 +59,7 @@ class Numbered(NamedTuple):
         size: how many different ones there are; each number below is that of some row.
     """
 
-    rows: Numbers
+    rows: Integers
     size: int
 
 
@@ -243,7 +242,7 @@ def _hashed(column: pa.ChunkedArray, seed: int) -> _Words | None:
     return _Words(numbered, None, encoded.dictionary.to_numpy())
 
 
-def _compact(rows: Numbers, count: int) -> Numbered:
+def _compact(rows: Integers, count: int) -> Numbered:
     """Return numbers without gaps, in the same order."""
     used = np.zeros(count, dtype=np.bool_)
     used[rows] = True
@@ -272,7 +271,7 @@ def _combined(one: Numbered, other: Numbered) -> Numbered:
     return _encoded(pa.chunked_array([pa.array(pairs)])).numbered
 
 
-def _by_place(places: Codes) -> Numbers:
+def _by_place(places: Codes) -> Integers:
     """Return the order of places; keys of one place keep the order that they have."""
     order = np.argsort(places)
     ordered = places[order]
@@ -281,7 +280,7 @@ def _by_place(places: Codes) -> Numbers:
     return order
 
 
-def _firsts(numbered: Numbered) -> Numbers:
+def _firsts(numbered: Numbered) -> Integers:
     """Return the first row of each number; where one index comes often, NumPy keeps the last."""
     rows = numbered.rows
     firsts = np.empty(numbered.size, dtype=np.int64)

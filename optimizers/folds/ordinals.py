@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+from sketches.arrays import Integers
 
 _SIGN = np.int64(np.iinfo(np.int64).min)
 _REST = np.int64(np.iinfo(np.int64).max)
@@ -22,8 +22,8 @@ class Ordinals(NamedTuple):
         values: gives the values that have these numbers.
     """
 
-    numbers: Whole
-    values: Callable[[Whole], pa.Array]
+    numbers: Integers
+    values: Callable[[Integers], pa.Array]
 
 
 class Ranks(NamedTuple):
@@ -34,7 +34,7 @@ class Ranks(NamedTuple):
         distinct: the distinct numbers, ascending.
     """
 
-    places: Whole
+    places: Integers
     distinct: NDArray[Any]
 
 
@@ -94,7 +94,7 @@ def _of_floats(values: pa.Array) -> Ordinals:
     )
 
 
-def _mirrored(bits: Whole) -> Whole:
+def _mirrored(bits: Integers) -> Integers:
     """Turn the order of negative floats round, by their bits; twice is not at all."""
     return np.where(bits < 0, bits ^ _REST, bits)
 
@@ -123,7 +123,7 @@ def _of_ranks(values: pa.Array) -> Ordinals:
     )
 
 
-def _inverse(order: NDArray[np.intp]) -> Whole:
+def _inverse(order: NDArray[np.intp]) -> Integers:
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
     return places

@@ -13,10 +13,9 @@ from optimizers.layout import Layout
 from optimizers.operators import Edge
 from optimizers.simulation.network import Network
 from optimizers.simulation.queues.queue import Station
-from optimizers.simulation.rows import Arrivals, Numbers, Served, Shipments
-from optimizers.simulation.stream import Floats
+from optimizers.simulation.rows import Arrivals, Served, Shipments
 from optimizers.simulation.tuples import Tuples
-from sketches.keys import Codes
+from sketches.arrays import Codes, Floats, Integers
 
 
 class Passage:
@@ -76,7 +75,7 @@ class Passage:
             return False
         return all(before.homes[end] == layout.homes[end] for end in self.edge.name)
 
-    def route(self, rows: Numbers, senders: Numbers) -> Numbers:
+    def route(self, rows: Integers, senders: Integers) -> Integers:
         """Return the instance that each tuple is sent to; those of one sender stand together."""
         if self.ownership is not None:
             keys = self.tuples.keys(self.edge.source, self.columns)
@@ -89,7 +88,7 @@ class Passage:
                 instances[span] = self.route_from(int(senders[start]), rows[span])
         return instances
 
-    def route_from(self, sender: int, rows: Numbers) -> Numbers:
+    def route_from(self, sender: int, rows: Integers) -> Integers:
         """Return the instance that each of the next tuples of one sender is sent to."""
         keys = None
         if self.needs_key:
@@ -101,7 +100,7 @@ class Passage:
         """Whether tuples are spread by a key."""
         return self.grouping is not None and self.grouping.needs_key
 
-    def owners(self) -> Numbers | None:
+    def owners(self) -> Integers | None:
         """Return the instance that owns each tuple of the run; None where keys have no owner."""
         if self.ownership is None:
             return None
@@ -174,7 +173,9 @@ class Passage:
         return times
 
 
-def _through_links(links: dict[int, float], which: Numbers, times: Floats, taken: Floats) -> Floats:
+def _through_links(
+    links: dict[int, float], which: Integers, times: Floats, taken: Floats
+) -> Floats:
     """Return when tuples are through their links, which each takes one after the other."""
     through: list[float] = []
     for link, time, seconds in zip(which.tolist(), times.tolist(), taken.tolist(), strict=True):
@@ -184,7 +185,7 @@ def _through_links(links: dict[int, float], which: Numbers, times: Floats, taken
 
 
 def emitted(
-    served: Served, counts: Numbers | None, passages: Sequence[Passage], unit: Floats | None
+    served: Served, counts: Integers | None, passages: Sequence[Passage], unit: Floats | None
 ) -> list[Shipments]:
     """Return what leaves an operator by each of its edges, tuples of one sender together.
 

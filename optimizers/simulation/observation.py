@@ -12,9 +12,8 @@ from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.layout import Layout
 from optimizers.operators import Edge, EdgeName
 from optimizers.simulation.queues.conversation import Conversation
-from optimizers.simulation.rows import Numbers, Served
+from optimizers.simulation.rows import Served
 from optimizers.simulation.state_moves import KeysSeen, Move
-from optimizers.simulation.stream import Floats
 from optimizers.simulation.tuples import Keyed, Tuples, into
 from optimizers.statistics import (
     EdgeStatistics,
@@ -25,8 +24,9 @@ from optimizers.statistics import (
     Statistics,
 )
 from optimizers.topology import Topology
+from sketches.arrays import Codes, Floats, Integers
 from sketches.cost_sketch import CostSketch
-from sketches.keys import Codes, Pairs
+from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
 _PAIRS = 1 << 20
@@ -77,7 +77,7 @@ class Epoch:
     start: float
     layout: Layout
     served: dict[str, Served] = field(default_factory=dict)
-    sent: dict[EdgeName, Numbers] = field(default_factory=dict)
+    sent: dict[EdgeName, Integers] = field(default_factory=dict)
     flows: dict[EdgeName, Flow] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
 

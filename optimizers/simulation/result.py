@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
-from optimizers.simulation.rows import Numbers
-from optimizers.simulation.stream import Floats
+from sketches.arrays import Floats, Integers
 
 
 class Spread(NamedTuple):
@@ -43,8 +42,8 @@ class OperatorResult:
         shipping: how many seconds each instance spent on sending.
     """
 
-    rows: Numbers
-    instances: Numbers
+    rows: Integers
+    instances: Integers
     arrived: Floats
     started: Floats
     ended: Floats

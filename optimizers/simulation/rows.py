@@ -6,9 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizers.simulation.stream import Floats
-
-Numbers = NDArray[np.int64]
+from sketches.arrays import Floats, Integers
 
 
 class Table:
@@ -43,9 +41,9 @@ class Shipments(Table):
         departures: when they leave, once their sender has done with sending.
     """
 
-    rows: Numbers
-    senders: Numbers
-    instances: Numbers
+    rows: Integers
+    senders: Integers
+    instances: Integers
     closed: Floats
     departures: Floats
 
@@ -70,12 +68,12 @@ class Arrivals(Table):
         carried: what travels with each, for the reporter.
     """
 
-    rows: Numbers
-    instances: Numbers
+    rows: Integers
+    instances: Integers
     times: Floats
     closed: Floats
-    edges: Numbers
-    senders: Numbers
+    edges: Integers
+    senders: Integers
     seconds: Floats
     carried: NDArray[np.object_]
 
@@ -113,9 +111,9 @@ class Served(Table):
         ended: when it was done.
     """
 
-    rows: Numbers
-    instances: Numbers
-    edges: Numbers
+    rows: Integers
+    instances: Integers
+    edges: Integers
     arrived: Floats
     started: Floats
     ended: Floats

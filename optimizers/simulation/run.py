@@ -17,11 +17,11 @@ from optimizers.simulation.observation import Epoch, Flow
 from optimizers.simulation.queues.conversation import Conversation, Post
 from optimizers.simulation.queues.feedback import Listener
 from optimizers.simulation.queues.queue import Station
-from optimizers.simulation.rows import Arrivals, Numbers, Served, Shipments
+from optimizers.simulation.rows import Arrivals, Served, Shipments
 from optimizers.simulation.state_moves import KeysSeen, Move, move_between
-from optimizers.simulation.stream import Floats
 from optimizers.simulation.tuples import Tuples, into
 from optimizers.topology import Topology
+from sketches.arrays import Floats, Integers
 
 
 class Running:
@@ -269,7 +269,7 @@ class Running:
             passage.departing = passage.departing.joined(shipments)
 
     def _count(
-        self, passage: Passage, epoch: Epoch, rows: Numbers, senders: Numbers, instances: Numbers
+        self, passage: Passage, epoch: Epoch, rows: Integers, senders: Integers, instances: Integers
     ) -> None:
         """Count what is sent along an edge."""
         flow = epoch.flows[passage.edge.name]

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizers.errors import InvalidValueError, UnknownNameError
-from optimizers.simulation.stream import Columns, Floats, Stream
+from optimizers.simulation.stream import Columns, Stream
+from sketches.arrays import Floats
 from sketches.checks import amount, number, weights, whole
 from sketches.values import listed, numeric
 

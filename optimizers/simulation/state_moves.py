@@ -9,9 +9,9 @@ from grouping.key_slots import ABSENT, KeySlots
 from optimizers.layout import Layout
 from optimizers.operators import Edge
 from optimizers.simulation.network import Network
-from optimizers.simulation.rows import Numbers, Served
-from optimizers.simulation.stream import Floats
+from optimizers.simulation.rows import Served
 from optimizers.simulation.tuples import Tuples
+from sketches.arrays import Floats, Integers
 from sketches.key_identity import distinct
 from sketches.keys import KeyColumn
 
@@ -109,7 +109,7 @@ def move_between(  # noqa: PLR0913
     return Move(int(moved.sum()), float(travels.sum()) * state_bytes, pauses)
 
 
-def _seconds(starts: Numbers, ends: Numbers, state_bytes: float, network: Network) -> Floats:
+def _seconds(starts: Integers, ends: Integers, state_bytes: float, network: Network) -> Floats:
     """Return for each key that travels how long it takes until all from its node are there."""
     _, which, counts = np.unique((starts << 32) + ends, return_inverse=True, return_counts=True)
     seconds: Floats = network.latency + counts[which] * state_bytes / network.bandwidth

@@ -5,16 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimizers.errors import InvalidValueError
+from sketches.arrays import Floats
 from sketches.checks import amount, number, seed, weights, whole
 from sketches.values import FrozenMap, numeric, protected
 
 Columns = Mapping[str, Any]
 """Columns of tuples by their names."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

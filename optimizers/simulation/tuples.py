@@ -10,9 +10,10 @@ from grouping.key_batch import KeyBatch
 from optimizers.errors import InvalidKeyError, InvalidValueError, TopologyError, UnknownNameError
 from optimizers.operators import Edge
 from optimizers.simulation.service import Work
-from optimizers.simulation.stream import Floats, Stream
+from optimizers.simulation.stream import Stream
 from optimizers.topology import Topology
-from sketches.keys import Codes, IntegerKeys, KeyColumn, Pairs, as_keys, pair_codes
+from sketches.arrays import Codes, Floats
+from sketches.keys import IntegerKeys, KeyColumn, Pairs, as_keys, pair_codes
 
 Rows = NDArray[np.int64]
 

@@ -11,7 +11,6 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import IntegerType, NumericType, StructType
 
-from grouping.hashing import Parts
 from grouping.scheduling.longest_first import longest_first
 from optimizers.error_boundary import front_door
 from optimizers.errors import InvalidValueError, PenstockError, UnknownNameError
@@ -21,6 +20,7 @@ from optimizers.spark.hash_slots import slots
 from optimizers.spark.muted_logs import hushed
 from optimizers.spark.shipping import ship
 from optimizers.spark.task_errors import told_as_ours
+from sketches.arrays import Codes, Floats, Parts
 from sketches.checks import whole
 from sketches.cost_sketch import CostSketch
 
@@ -29,9 +29,6 @@ _COUNT = "penstock_count"
 _TASK = "penstock_task"
 
 _WIDTH, _DEPTH = 1024, 4
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.uint64]
 
 
 @front_door

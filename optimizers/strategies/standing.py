@@ -21,11 +21,11 @@ from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
+from sketches.arrays import Floats
 from sketches.key_identity import distinct
 from sketches.keys import as_keys
 
 Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
-Numbers: TypeAlias = NDArray[np.float64]
 Tables: TypeAlias = dict[str, RoutingTable]
 
 
@@ -144,7 +144,7 @@ class Standing:
                 concentration += float(np.square(loads / total).sum())
         return math.sqrt(self.chance * (1 - self.chance) * concentration)
 
-    def capacities(self, names: tuple[str, ...]) -> Numbers:
+    def capacities(self, names: tuple[str, ...]) -> Floats:
         """Return what each node can take of each operator, of shape (operators, nodes).
 
         That is nothing where the operator has no instance, and nothing where a node drains, but
@@ -155,7 +155,7 @@ class Standing:
             [np.bincount(self.node_of[name], minlength=len(self.nodes)) for name in names]
         )
         staying = counts * ~np.isin(self.nodes, self.cluster.draining)
-        capacities: Numbers = power * np.where(staying.any(axis=1, keepdims=True), staying, counts)
+        capacities: Floats = power * np.where(staying.any(axis=1, keepdims=True), staying, counts)
         return capacities
 
     def on_nodes(self, graph: KeyGraph) -> list[RoutingTable]:

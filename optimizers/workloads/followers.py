@@ -4,15 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimizers.errors import InvalidValueError
+from sketches.arrays import Integers
 from sketches.checks import seed as checked_seed
 from sketches.checks import whole
 from sketches.values import protected
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _MUTUAL = 0.6  # how far having many followers goes with following many: 0 not at all, 1 fully
 _STEEPNESS = 1.0  # with which the numbers of followers fall off, from the most popular user on

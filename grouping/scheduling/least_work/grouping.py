@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from grouping.feedback import Dispatcher, Reporter, Truth
 from grouping.grouping import Grouping
-from grouping.hashing import Parts
 from grouping.key_batch import KeyBatch
 from grouping.routers import KeyRouter, RoundRobinRouter, Router
 from grouping.scheduling.least_work.costs import InstanceCosts
 from grouping.scheduling.least_work.dispatcher import WorkDispatcher
 from grouping.scheduling.least_work.reporter import WorkReporter
 from grouping.scheduling.longest_first import longest_first
+from sketches.arrays import Parts
 from sketches.checks import number, whole
 from sketches.cost_sketch import CostSketch
 from sketches.errors import CorruptDataError, InvalidValueError

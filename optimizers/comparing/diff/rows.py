@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from optimizers.folds.casting import cast
 from optimizers.folds.key_codes import SOLID, row_numbers
 from optimizers.folds.types import normal_key
+from sketches.arrays import Floats
 
 Rows = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _ROUGH = 1 << 16
 

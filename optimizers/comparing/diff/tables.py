@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from optimizers.comparing.diff.rows import Pairing, paired_by_key, paired_by_row, whole_array
 from optimizers.comparing.diff.values import unequal
 from optimizers.comparing.outcome import Difference
 from optimizers.folds.key_codes import take_rows
-
-Marks = NDArray[np.bool_]
+from sketches.arrays import Marks
 
 _SHOWN = 60  # characters of a value in a message
 

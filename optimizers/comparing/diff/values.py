@@ -3,12 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+
+from sketches.arrays import Marks
 
 ROUNDING = 1e-9
 """How far floats may be apart, relative to the larger: sums in another order round otherwise."""
-
-Marks = NDArray[np.bool_]
 
 
 def unequal(expected: pa.Array, found: pa.Array) -> Marks:

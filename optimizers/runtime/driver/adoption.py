@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from grouping.hashing import Parts
 from grouping.keygraph.first_touch import first_touch
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.spreading import spread
@@ -25,11 +24,10 @@ from optimizers.operators import EdgeName
 from optimizers.runtime.observe.probes import PAIRS, name_of
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.topology import Topology
+from sketches.arrays import Floats, Parts
 from sketches.key_identity import distinct
 from sketches.keys import KeyColumn, Pairs, as_keys
 from sketches.space_saving import SpaceSaving
-
-Floats = NDArray[np.float64]
 
 _MOST_PAIRS = 1 << 18
 _WORTH = 0.01  # the share of tuples whose keys must be unknown for a plan of its own

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
@@ -21,6 +20,7 @@ from optimizers.statistics import (
     OperatorStatistics,
     Statistics,
 )
+from sketches.arrays import Floats
 from sketches.cost_sketch import CostSketch
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
@@ -28,8 +28,6 @@ from sketches.space_saving import SpaceSaving
 _PAIRS = 1 << 20
 _KEYS = 1 << 18
 _COSTS = {"width": 1 << 10, "depth": 4, "exact": 1 << 10}  # of each instance
-
-Floats = NDArray[np.float64]
 
 
 class Epoch:

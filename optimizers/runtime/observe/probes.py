@@ -16,8 +16,9 @@ from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
 from optimizers.statistics import Probe
+from sketches.arrays import Codes
 from sketches.key_identity import distinct
-from sketches.keys import Codes, Pairs, as_keys
+from sketches.keys import Pairs, as_keys
 
 PAIRS, KEYS, GROUPS, TRAFFIC, COSTS = "pairs", "keys", "groups", "traffic", "costs"
 TRIAL = "trial"

@@ -20,8 +20,8 @@ from optimizers.runtime.state.keys import check_rows
 from optimizers.runtime.state.merge import latest
 from optimizers.runtime.state.table import GONE, selected
 from optimizers.runtime.storage.location import Location
+from sketches.arrays import Codes
 from sketches.checks import whole
-from sketches.keys import Codes
 
 FOLDER = "state"
 

@@ -17,7 +17,7 @@ from optimizers.folds.casting import cast
 from optimizers.folds.key_codes import row_numbers
 from optimizers.folds.types import normal_key
 from optimizers.runtime.state.table import GONE, KEY, PLACE, VALUE, Rows, key_names, places_of
-from sketches.keys import Codes
+from sketches.arrays import Codes
 
 
 class Match(NamedTuple):

@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import InvalidValueError
+from sketches.arrays import Codes
 from sketches.checks import whole
-from sketches.keys import Codes
 
 PLACE = "place"
 GONE = "gone"

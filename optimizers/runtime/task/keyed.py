@@ -37,7 +37,7 @@ from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.untyped import with_types
 from optimizers.runtime.work import Ticket, Work
-from sketches.keys import Codes
+from sketches.arrays import Codes
 
 
 @dataclass(frozen=True, slots=True)

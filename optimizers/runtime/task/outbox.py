@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from grouping.hashing import Parts
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds.casting import bytes_in
 from optimizers.folds.key_codes import take_rows
@@ -19,6 +18,7 @@ from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.parcels import Parcel, packed
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
+from sketches.arrays import Parts
 
 # Tuples are routed as many at a time as stay in the cache, and few enough to be packed well.
 _ROUTED_AT_ONCE = 1 << 16

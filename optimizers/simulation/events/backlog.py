@@ -1,7 +1,7 @@
 """The truth about instances, for groupings that may know it: what no sender could know."""
 
 from grouping.feedback import Truth
-from optimizers.simulation.stream import Floats
+from sketches.arrays import Floats
 
 
 class Backlog:

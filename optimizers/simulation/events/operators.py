@@ -10,7 +10,8 @@ from optimizers.simulation.events.backlog import Outlook
 from optimizers.simulation.events.batches import Batch, Way
 from optimizers.simulation.queues.conversation import Conversation
 from optimizers.simulation.queues.queue import Station
-from optimizers.simulation.rows import Numbers, Served
+from optimizers.simulation.rows import Served
+from sketches.arrays import Integers
 
 
 class Item(NamedTuple):
@@ -55,7 +56,7 @@ class Stand:
         ended: whether it and all before it have executed their last.
     """
 
-    def __init__(self, station: Station, rank: int, counts: Numbers | None) -> None:
+    def __init__(self, station: Station, rank: int, counts: Integers | None) -> None:
         self.station = station
         self.rank = rank
         self.into: list[Way] = []

@@ -4,8 +4,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from optimizers.simulation.rows import Arrivals, Numbers, Served
-from optimizers.simulation.stream import Floats
+from optimizers.simulation.rows import Arrivals, Served
+from sketches.arrays import Floats, Integers
 
 Done: TypeAlias = tuple[Served, Arrivals]
 
@@ -31,13 +31,13 @@ class Station:
         self.name = name
         self.seconds = seconds
         self.rates: Floats = np.empty(0)
-        self.nodes: Numbers = np.empty(0, dtype=np.int64)
+        self.nodes: Integers = np.empty(0, dtype=np.int64)
         self.free: Floats = np.empty(0)
         self.paused: Floats = np.empty(0)
         self.shipping: Floats = np.empty(0)
         self.queue = Arrivals.none()
 
-    def fit(self, nodes: Numbers, rates: Floats) -> None:
+    def fit(self, nodes: Integers, rates: Floats) -> None:
         """Put the instances on nodes, new ones among them; what has begun is not affected."""
         more = max(0, len(nodes) - len(self.free))
         self.free = np.concatenate([self.free, np.zeros(more)])
@@ -96,7 +96,7 @@ class Station:
 
 
 def _lindley(
-    free: Floats, instances: Numbers, times: Floats, seconds: Floats, extra: Floats
+    free: Floats, instances: Integers, times: Floats, seconds: Floats, extra: Floats
 ) -> tuple[Floats, Floats]:
     """Return when work on each tuple begins and ends, in the order of the queue."""
     at: list[float] = free.tolist()
