@@ -10,10 +10,11 @@ from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import Partition, partition_as_published, partition_keys
 from grouping.migration.reconfiguration import Reconfiguration, reconfigure
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 
 __all__ = [
     "Fields",
+    "GroupTable",
     "Grouping",
     "KeyCounts",
     "KeyGraph",

@@ -14,7 +14,7 @@ from typing import Any
 from grouping.grouping import Grouping
 from grouping.hashing import hash_parts
 from grouping.routers import OwnerRouter, PartialKeyRouter, RoundRobinRouter, Router
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 from grouping.scheduling.baselines import FullKnowledge, ShortestQueue, TwoChoices
 from grouping.scheduling.least_work.grouping import LeastWork
 from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
@@ -30,6 +30,7 @@ __all__ = [
     "DistributionAware",
     "Fields",
     "FullKnowledge",
+    "GroupTable",
     "Grouping",
     "LeastWork",
     "LocalOrShuffle",
@@ -250,6 +251,7 @@ GROUPINGS: tuple[type[Grouping], ...] = (
     PartialKey,
     DChoices,
     WChoices,
+    GroupTable,
     RoutingTable,
     DistributionAware,
     WorstCase,

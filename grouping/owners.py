@@ -1,5 +1,6 @@
 """Which instance owns which key of an operator."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,8 +12,10 @@ from grouping.grouping import Grouping
 from grouping.hashing import code_parts
 from grouping.key_batch import KeyBatch
 from grouping.key_slots import ABSENT
-from grouping.routing_table import RoutingTable
+from grouping.key_table import KeyTable
+from grouping.routing_table import GroupTable
 from sketches.arrays import Codes, Parts
+from sketches.errors import InvalidValueError
 from sketches.keys import KeyColumn
 from sketches.values import ArrayValue, protected
 
@@ -21,31 +24,60 @@ _NONE: Codes = np.empty(0, dtype=np.uint64)
 
 @dataclass(frozen=True)
 class KeyOwners:
-    """The owner of each key of one operator: the table's choice, else that of the key's group.
+    """The owner of each key of one operator: the instance that holds the key's group.
 
-    >>> owners = KeyOwners((0, 0, 1, 1), RoutingTable(["Asia"], [1], 2))
+    The group is the one that a table names, or else chosen by hash. A table of the older sort names
+    the instance itself.
+
+    >>> owners = KeyOwners((0, 0, 1, 1), GroupTable(["Asia"], [3], 4))
+    >>> owners.group_of(["Asia", "Oceania", "Europe"]).tolist()
+    [3, 0, 1]
     >>> owners.assign(["Asia", "Oceania", "Europe"]).tolist()
     [1, 0, 0]
+    >>> from grouping.routing_table import RoutingTable
+    >>> KeyOwners((0, 0, 1, 1), RoutingTable(["Europe"], [1], 2)).assign(["Europe"]).tolist()
+    [1]
 
     Attributes:
         groups: the instance of each key group.
-        table: the keys whose owner is given by name; None if there are none.
+        table: the keys whose group, or whose owner, is given by name; None if there are none.
         rule: a grouping of another sort, that chooses the owner of each key by itself.
         parallelism: how many instances there are, if more than the others name.
         seed: of the hash by which keys fall into groups.
     """
 
     groups: tuple[int, ...]
-    table: RoutingTable | None = None
+    table: KeyTable | None = None
     rule: Grouping | None = None
     parallelism: int = 1
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        table = self.table
+        if isinstance(table, GroupTable) and table.key_groups != len(self.groups):
+            raise InvalidValueError(
+                f"a table of {table.key_groups} key groups does not fit an operator that has "
+                f"{len(self.groups)}; make it for {len(self.groups)}"
+            )
+
     @property
     def instances(self) -> int:
         """How many instances there are; some may own nothing."""
-        named = 0 if self.table is None else self.table.instances
-        return max(named, self.parallelism, 1 + max(self.groups))
+        named = None if self.table is None else self.table.instances
+        return max(named or 0, self.parallelism, 1 + max(self.groups))
+
+    def group_of(self, keys: Any) -> Parts:
+        """Return the key group of each key, which its statistics are kept by.
+
+        Where a rule or a table of instances says who owns a key, that is its group by hash, and its
+        owner may be another than the group's.
+        """
+        batch = KeyBatch.read(keys, self.seed)
+        column, table = batch.column, self.table
+        if self.rule is not None or not isinstance(table, GroupTable) or not len(table):
+            return batch.spread(self._hashed(column.codes))
+        table.check_kind(column)
+        return batch.spread(_completed(table.look_up(column), column.codes, self._hashed))
 
     def assign(self, keys: Any) -> Parts:
         """Return the owner of each key."""
@@ -60,26 +92,37 @@ class KeyOwners:
         """Return the owner of each key by table and groups; keys of another kind it has not."""
         if self.table is None or not len(self.table):
             return self.by_group(keys.codes)
-        parts = self.named(keys)
-        unknown = np.flatnonzero(parts == ABSENT)
-        if len(unknown):
-            parts[unknown] = self.by_group(keys.codes[unknown])
-        return parts
+        return _completed(self.named(keys), keys.codes, self.by_group)
 
     def named(self, keys: KeyColumn) -> Parts:
         """Return the owner that the table names for each key; `ABSENT` where it names none."""
         if self.table is None or self.table.key_kind != keys.kind:
             return np.full(len(keys), ABSENT, dtype=np.int32)
-        return self.table.look_up(keys)
+        parts = self.table.look_up(keys)
+        if isinstance(self.table, GroupTable):
+            known = np.flatnonzero(parts != ABSENT)
+            parts[known] = self._groups[parts[known]]
+        return parts
 
     def by_group(self, codes: Codes) -> Parts:
         """Return who would own each key, told by its code, if the table did not know it."""
-        chosen: Parts = self._groups[code_parts(codes, len(self.groups), seed=self.seed)]
+        chosen: Parts = self._groups[self._hashed(codes)]
         return chosen
+
+    def _hashed(self, codes: Codes) -> Parts:
+        return code_parts(codes, len(self.groups), seed=self.seed)
 
     @cached_property
     def _groups(self) -> Parts:
         return np.array(self.groups, dtype=np.int32)
+
+
+def _completed(parts: Parts, codes: Codes, others: Callable[[Codes], Parts]) -> Parts:
+    """Write what `others` says into the places where nothing is named."""
+    unknown = np.flatnonzero(parts == ABSENT)
+    if len(unknown):
+        parts[unknown] = others(codes[unknown])
+    return parts
 
 
 @dataclass(frozen=True, eq=False)

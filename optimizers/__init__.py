@@ -7,7 +7,7 @@ import optimizers.package_guard  # noqa: F401  # first: it explains what would e
 from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.comparing import Comparison, compare
@@ -70,6 +70,7 @@ __all__ = [
     "FunctionError",
     "GroupMove",
     "GroupStatistics",
+    "GroupTable",
     "GroupTraffic",
     "Grouping",
     "Hash",

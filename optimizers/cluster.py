@@ -1,7 +1,7 @@
 """The machines that a job runs on."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -126,6 +126,19 @@ class Cluster:
                 dealt[place] = min(names, key=loads.__getitem__)  # the first of those with fewest
                 loads[dealt[place]] += 1
         return tuple(dealt)
+
+    def emptiest(self, counts: Mapping[str, int]) -> str:
+        """Return the working node with fewest instances for its capacity; the first of several.
+
+        >>> Cluster((Node("a"), Node("b", capacity=3.0))).emptiest({"a": 1, "b": 2})
+        'b'
+
+        Args:
+            counts: how many instances each node has; those not named have none.
+        """
+        return min(
+            self.working, key=lambda node: (counts.get(node.name, 0) + 1) / node.capacity
+        ).name
 
     def became(self, nodes: Iterable[Node]) -> "Cluster":
         """Return the cluster once just these nodes are there.

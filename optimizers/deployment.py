@@ -1,8 +1,11 @@
 """Where an operator lives: its key groups on instances, its instances on nodes."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from optimizers.cluster import Cluster
 from optimizers.documents import Record
 from optimizers.errors import InvalidValueError, PlanError
 from optimizers.names import check_name
@@ -44,6 +47,54 @@ class Deployment:
         group = whole("group", group, at_least=0, at_most=len(self.groups) - 1)
         return self.nodes[self.groups[group]]
 
+    def resized(self, instances: int, cluster: Cluster) -> "Deployment":
+        """Return it for another number of instances, with the fewest key groups moved.
+
+        Instances that remain stay on their nodes; new ones go to the emptiest working nodes. All
+        groups of instances that are gone move, and of others just as many as must, so that each
+        instance has as many groups as any other, or one more. What serves as many instances as it
+        is to is returned as it is.
+
+        >>> from optimizers.cluster import Node
+        >>> two = Deployment(("a", "b"), (0, 0, 0, 1, 1, 1))
+        >>> two.resized(3, Cluster((Node("a"), Node("b"), Node("c"))))
+        Deployment(nodes=('a', 'b', 'c'), groups=(0, 0, 2, 1, 1, 2))
+
+        Args:
+            instances: how many instances there are to be.
+            cluster: the machines.
+        """
+        count = whole("instances", instances, at_least=1)
+        if count == len(self.nodes):
+            return self
+        nodes = list(self.nodes[:count])
+        used = Counter(nodes)
+        while len(nodes) < count:
+            nodes.append(cluster.emptiest(used))
+            used[nodes[-1]] += 1
+        return Deployment(tuple(nodes), _spread_again(self.groups, count))
+
+    def without(self, nodes: Iterable[str], cluster: Cluster) -> "Deployment":
+        """Return it with the instances of some nodes on the emptiest working ones, others as now.
+
+        >>> from optimizers.cluster import Node
+        >>> three = Deployment(("a", "b", "a"))
+        >>> three.without(["b"], Cluster((Node("a"), Node("b"), Node("c")), draining=("b",))).nodes
+        ('a', 'c', 'a')
+
+        Args:
+            nodes: the names of the nodes to be left.
+            cluster: the machines, these draining or gone.
+        """
+        left = set(nodes)
+        homes = list(self.nodes)
+        used = Counter(name for name in homes if name not in left)
+        for place, name in enumerate(homes):
+            if name in left:
+                homes[place] = cluster.emptiest(used)
+                used[homes[place]] += 1
+        return Deployment(tuple(homes), self.groups)
+
     def check(self, operator: Operator, instances: int) -> None:
         """Refuse a deployment that is not of this operator with so many instances."""
         if len(self.nodes) != instances:
@@ -68,6 +119,28 @@ class Deployment:
         return Record(value, where).into(
             lambda record: cls(record.strings("nodes"), record.integers("groups"))
         )
+
+
+def _spread_again(groups: tuple[int, ...], instances: int) -> tuple[int, ...]:
+    """Spread key groups evenly over another number of instances, moving as few as can be."""
+    # 1. Each instance may have an equal share; what is left over goes to those with most groups.
+    counts = Counter(groups)
+    share, more = divmod(len(groups), instances)
+    by_size = sorted(range(instances), key=lambda instance: (-counts[instance], instance))
+    room = dict.fromkeys(range(instances), share) | dict.fromkeys(by_size[:more], share + 1)
+    # 2. Groups stay while their instance has room for them; those of instances that go have none.
+    chosen = list(groups)
+    homeless = []
+    for group, instance in enumerate(groups):
+        if room.get(instance, 0):
+            room[instance] -= 1
+        else:
+            homeless.append(group)
+    # 3. The others fill the room that there is.
+    places = (instance for instance in range(instances) for _ in range(room[instance]))
+    for group, instance in zip(homeless, places, strict=True):
+        chosen[group] = instance
+    return tuple(chosen)
 
 
 def default_groups(operator: Operator) -> tuple[int, ...]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from grouping.groupings import Fields, LocalOrShuffle
+from grouping.key_table import KeyTable
 from grouping.owners import KeyOwners
-from grouping.routing_table import RoutingTable
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment, default_groups
 from optimizers.operators import Edge, EdgeName
@@ -150,8 +150,8 @@ class Layout:
         grouping = self.topology.grouping(*edge.name)
         if not target.keyed or not grouping.one_owner:
             return None
-        table = grouping if isinstance(grouping, RoutingTable) else None
-        rule = None if isinstance(grouping, Fields | RoutingTable) else grouping
+        table = grouping if isinstance(grouping, KeyTable) else None
+        rule = None if isinstance(grouping, Fields | KeyTable) else grouping
         groups, seed = self.homes[target.name].groups, self.topology.seed
         return KeyOwners(groups, table, rule, target.parallelism, seed)
 

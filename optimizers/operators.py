@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
+from grouping.groupings import Grouping, GroupTable, grouping_from_dict, grouping_to_dict
 from optimizers.documents import Record
 from optimizers.errors import InvalidValueError, TopologyError
 from optimizers.import_paths import function_at, reference_to
@@ -215,6 +215,11 @@ def check_grouping(edge: Edge, target: Operator, grouping: Grouping) -> None:
         raise TopologyError(
             f"edge {edge}: {grouping.kind} spreads one key over several instances, but operator "
             f"{target.name!r} keeps state by {', '.join(target.key_columns)}; {remedy}"
+        )
+    if isinstance(grouping, GroupTable) and grouping.key_groups != target.key_groups:
+        raise TopologyError(
+            f"edge {edge}: the table was made for {grouping.key_groups} key groups and operator "
+            f"{target.name!r} has {target.key_groups}; make it anew for {target.key_groups}"
         )
     if grouping.instances not in (None, target.parallelism):
         raise TopologyError(

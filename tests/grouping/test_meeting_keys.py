@@ -18,7 +18,7 @@ from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.migration.reconfiguration import reconfigure
 from grouping.owners import KeyOwners, handover
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 from optimizers.runtime.task.key_reader import key_batch
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.key_identity import distinct
@@ -213,6 +213,34 @@ def test_a_handover_tells_all_keys_that_move(bits, data, seed):
         if moves and (named[0][key] or named[1][key]):
             assert (code, *ends) in told
     assert sorted(told) == told
+
+
+@CUT
+@given(data=st.data(), seed=SEEDS)
+def test_named_keys_go_with_their_group_also_where_they_meet(bits, data, seed):
+    keys = data.draw(st.lists(TEXTS, min_size=1, max_size=60, unique=True))
+    named = data.draw(st.lists(st.integers(-1, 7), min_size=len(keys), max_size=len(keys)))
+    groups = st.lists(st.integers(0, 3), min_size=8, max_size=8).map(tuple)
+    known = {key: group for key, group in zip(keys, named, strict=True) if group >= 0}
+    with cut_hash(bits):
+        table = GroupTable(list(known), list(known.values()), 8)
+        old, new = (KeyOwners(data.draw(groups), table, None, 4, seed) for _ in range(2))
+        found = old.group_of(keys).tolist()
+        before, after = old.assign(keys).tolist(), new.assign(keys).tolist()
+        column = as_keys(keys, seed=seed)
+        change = handover(old, new)
+        told = list(zip(change.codes, change.senders, change.recipients, strict=True))
+        alone = KeyOwners(old.groups, None, None, 4, seed).group_of(keys).tolist()
+
+    assert [known.get(k, group) for k, group in zip(keys, alone, strict=True)] == found
+    assert [old.groups[group] for group in found] == before
+    assert [new.groups[group] for group in found] == after
+    moves = [
+        (code, one, other)
+        for key, code, one, other in zip(keys, column.codes, before, after, strict=True)
+        if key in known and one != other
+    ]
+    assert sorted(moves) == sorted(told)
 
 
 @CUT

@@ -1,16 +1,18 @@
 """Who owns which key, and what changes hands when the owners change."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from grouping.groupings import DistributionAware, WorstCase
 from grouping.hashing import code_parts, hash_parts
 from grouping.owners import KeyOwners, handover
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
+from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.keys import as_keys
 
 KEYS = np.arange(200)
@@ -27,9 +29,11 @@ def owners(draw):
     named = random.choice(KEYS, int(random.integers(0, 40)), replace=False)
     table = RoutingTable(named, random.integers(0, instances, len(named)), instances)
     rule = DistributionAware(table, random.integers(0, instances, 5))
-    way = draw(st.sampled_from(("groups", "table", "cells", "worst")))
+    grouped = GroupTable(named, random.integers(0, GROUPS, len(named)), GROUPS)
+    way = draw(st.sampled_from(("groups", "grouped", "table", "cells", "worst")))
     return {
         "groups": KeyOwners(groups, parallelism=instances),
+        "grouped": KeyOwners(groups, grouped, parallelism=instances),
         "table": KeyOwners(groups, table, parallelism=instances),
         "cells": KeyOwners(groups, rule=rule, parallelism=instances),
         "worst": KeyOwners(groups, rule=WorstCase(table), parallelism=instances),
@@ -47,10 +51,53 @@ def test_a_key_is_owned_by_who_the_table_says_and_others_by_their_group():
     assert expected.tolist() == found.tolist()
 
 
+@given(owners(), st.integers(0, 3))
+def test_a_key_is_owned_by_the_instance_of_its_group_where_groups_are_named(mine, seed):
+    mine = replace(mine, seed=seed)
+    table = mine.table if isinstance(mine.table, GroupTable) else None
+    named = {} if table is None else dict(zip(table.keys, table.groups, strict=True))
+    hashed = hash_parts(KEYS, GROUPS, seed=seed)
+
+    groups = mine.group_of(KEYS)
+
+    assert [named.get(key, other) for key, other in zip(KEYS, hashed, strict=True)] == [*groups]
+    if mine.rule is None and not isinstance(mine.table, RoutingTable):
+        assert np.array(mine.groups)[groups].tolist() == mine.assign(KEYS).tolist()
+
+
+@given(owners(), st.lists(st.integers(0, 5), min_size=GROUPS, max_size=GROUPS))
+def test_a_group_that_moves_takes_its_named_keys_along_and_nothing_else_moves(old, groups):
+    assume(old.rule is None and not isinstance(old.table, RoutingTable))
+    new = replace(old, groups=tuple(groups))
+    moved = np.flatnonzero(np.array(old.groups) != groups)
+
+    change = handover(old, new)
+
+    moves = old.assign(KEYS) != new.assign(KEYS)
+    assert np.isin(old.group_of(KEYS), moved).tolist() == moves.tolist()
+    assert moved.tolist() == change.groups.tolist()
+    named = np.array([], int) if old.table is None else old.table.keys
+    assert CODES[named[moves[named]]].tolist() == change.codes.tolist()
+
+
+def test_a_table_of_other_key_groups_is_refused():
+    with pytest.raises(InvalidValueError, match=r"of 8 key groups .* that has 2; make it"):
+        KeyOwners((0, 1), GroupTable([1], [0], 8))
+
+
+def test_the_group_of_keys_of_another_kind_than_the_tables_is_refused():
+    mine = KeyOwners((0, 1), GroupTable(["a"], [0], 2))
+
+    for ask in (mine.group_of, mine.assign):
+        with pytest.raises(InvalidKeyError, match="of kind int"):
+            ask([1])
+
+
 def test_there_are_as_many_instances_as_any_of_them_names():
     assert 4 == KeyOwners((0, 3, 1)).instances
     assert 6 == KeyOwners((0, 1), RoutingTable([], [], 6)).instances
     assert 9 == KeyOwners((0, 1), parallelism=9).instances
+    assert 2 == KeyOwners((0, 1), GroupTable([], [], 2)).instances
 
 
 def test_a_rule_says_itself_who_owns_a_key():

@@ -22,6 +22,7 @@ from grouping.groupings import (
     DistributionAware,
     Fields,
     FullKnowledge,
+    GroupTable,
     LeastWork,
     LocalOrShuffle,
     OnlineShuffle,
@@ -43,6 +44,7 @@ from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
 KEYS = st.lists(st.integers(0, 12), max_size=60)
 INSTANCES = 5
 TABLE = RoutingTable([0, 1, 2, 7], [3, 3, 0, 4], INSTANCES)
+GROUPS = GroupTable([0, 1, 2, 7], [3, 3, 0, 15], 16)
 COSTS = CostSketch(width=16, depth=2, exact=4)
 COSTS.update([0, 1, 2, 3], [1.0, 2.0, 3.0, 9.0])
 EACH = (
@@ -56,6 +58,7 @@ EACH = (
     WChoices(),
     WChoices(threshold=0.3),
     TABLE,
+    GROUPS,
     DistributionAware(TABLE, [0, 1, 2, 3, 4, 4, 4]),
     WorstCase(TABLE),
     LeastWork(),
@@ -259,7 +262,9 @@ def test_senders_agree_on_the_owner_of_a_key_exactly_where_it_has_one(grouping):
 @KEYED
 def test_a_key_reaches_the_same_instances_in_every_container(grouping):
     words = [f"key {key}" for key in skewed(700, distinct=9).tolist()]
-    if grouping.instances is not None:
+    if isinstance(grouping, GroupTable):
+        grouping = GroupTable(["key 0", "key 1"], [9, 2], 16)
+    elif grouping.instances is not None:
         table = RoutingTable(["key 0", "key 1"], [4, 2], INSTANCES)
         swap = {"table": table}
         grouping = {
@@ -308,7 +313,7 @@ def test_each_grouping_equals_itself_only():
         assert [grouping] == [other for other in EACH if other == grouping]
 
 
-OWNERS = {Fields, RoutingTable, DistributionAware, WorstCase}
+OWNERS = {Fields, GroupTable, RoutingTable, DistributionAware, WorstCase}
 
 
 def test_every_grouping_a_document_may_name_is_tried_here():
@@ -329,8 +334,8 @@ json.dump([parts.tolist() for parts in routed], sys.stdout)
 
 
 def known(grouping):
-    """Whether it knows costs, of integers."""
-    return isinstance(grouping, LeastWork) and grouping.costs is not None
+    """Whether it knows integers: by their costs, or their groups."""
+    return grouping is GROUPS or (isinstance(grouping, LeastWork) and grouping.costs is not None)
 
 
 def test_a_process_with_another_hash_seed_routes_alike():
@@ -340,6 +345,7 @@ def test_a_process_with_another_hash_seed_routes_alike():
     of_words.update(["key 0", "key 1", "key 2"], [1.0, 5.0, 2.0])
     specs = [
         *(grouping for grouping in EACH if grouping.instances is None and not known(grouping)),
+        GroupTable(["key 0", "key 1"], [9, 2], 16),
         LeastWork(costs=of_words),
         table,
         DistributionAware(table, [0, 1, 2, 3, 4]),

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from grouping.groupings import Fields, RoutingTable, grouping_from_dict, grouping_to_dict
+from grouping.groupings import (
+    Fields,
+    GroupTable,
+    RoutingTable,
+    grouping_from_dict,
+    grouping_to_dict,
+)
 from grouping.hashing import hash_parts
 from grouping.key_slots import CodeSlots
 from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
@@ -39,14 +45,18 @@ def owners(draw, min_size=0):
     return named, asked, instances
 
 
-def table_of(named, instances):
-    return RoutingTable(list(named), list(named.values()), instances)
+def table_of(named, instances, sort=RoutingTable):
+    return sort(list(named), list(named.values()), instances)
 
 
+BOTH = pytest.mark.parametrize("sort", [RoutingTable, GroupTable])
+
+
+@BOTH
 @given(owners())
-def test_known_keys_go_to_their_owner_and_others_by_hash(drawn):
+def test_known_keys_go_to_their_owner_and_others_by_hash(sort, drawn):
     named, asked, instances = drawn
-    table = table_of(named, instances)
+    table = table_of(named, instances, sort)
     hashed = hash_parts(asked, instances).tolist()
 
     known, parts = table.find(asked)
@@ -58,45 +68,49 @@ def test_known_keys_go_to_their_owner_and_others_by_hash(drawn):
     assert list(named.values()) == table.assign(list(named)).tolist()
 
 
+@BOTH
 @given(owners(), st.randoms(use_true_random=False))
-def test_tables_are_equal_in_whatever_order_they_were_given(drawn, random):
+def test_tables_are_equal_in_whatever_order_they_were_given(sort, drawn, random):
     named, _, instances = drawn
     entries = list(named.items())
     random.shuffle(entries)
-    table, other = table_of(named, instances), table_of(dict(entries), instances)
+    table, other = table_of(named, instances, sort), table_of(dict(entries), instances, sort)
 
     assert table == other
     assert hash(table) == hash(other)
     assert table.keys.tolist() == other.keys.tolist()
     assert named == dict(zip(table.keys.tolist(), table.parts.tolist(), strict=True))
     assert len(named) == len(table)
-    assert instances == table.instances
+    assert instances == (table.instances or table.key_groups)
 
 
+@BOTH
 @given(owners(min_size=1))
-def test_tables_differ_in_an_owner_a_key_or_the_instances(drawn):
+def test_tables_differ_in_an_owner_a_key_or_the_instances(sort, drawn):
     named, _, instances = drawn
-    table = table_of(named, instances)
+    table = table_of(named, instances, sort)
     first = next(iter(named))
     moved = {**named, first: (named[first] + 1) % (instances + 1)}
     fewer = {key: part for key, part in named.items() if key != first}
 
-    assert table != table_of(named, instances + 1)
-    assert table_of(named, instances + 1) != table_of(moved, instances + 1)
-    assert table != table_of(fewer, instances)
+    assert table != table_of(named, instances + 1, sort)
+    assert table_of(named, instances + 1, sort) != table_of(moved, instances + 1, sort)
+    assert table != table_of(fewer, instances, sort)
     assert table != Fields()
 
 
-def test_equal_codes_of_different_kinds_are_different_keys():
+@BOTH
+def test_equal_codes_of_different_kinds_are_different_keys(sort):
     [code] = as_keys(["Asia"]).codes.view(np.int64).tolist()
 
-    assert RoutingTable([code], [0], 2) != RoutingTable(["Asia"], [0], 2)
+    assert sort([code], [0], 2) != sort(["Asia"], [0], 2)
 
 
+@BOTH
 @given(owners())
-def test_a_table_comes_back_from_json_and_pickle_as_it_was(drawn):
+def test_a_table_comes_back_from_json_and_pickle_as_it_was(sort, drawn):
     named, asked, instances = drawn
-    table = table_of(named, instances)
+    table = table_of(named, instances, sort)
     written = json.dumps(grouping_to_dict(table))
 
     for other in (
@@ -110,8 +124,9 @@ def test_a_table_comes_back_from_json_and_pickle_as_it_was(drawn):
         assert not other.parts.flags.writeable
 
 
-def test_what_was_looked_up_before_does_not_travel():
-    table = RoutingTable(np.arange(10_000), np.zeros(10_000, int), 2)
+@BOTH
+def test_what_was_looked_up_before_does_not_travel(sort):
+    table = sort(np.arange(10_000), np.zeros(10_000, int), 2)
     fresh = len(pickle.dumps(table))
 
     table.assign([1])
@@ -119,28 +134,30 @@ def test_what_was_looked_up_before_does_not_travel():
     assert fresh == len(pickle.dumps(table))
 
 
+@BOTH
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_key_that_is_given_twice_has_one_owner(order):
+def test_a_key_that_is_given_twice_has_one_owner(sort, order):
     keys, parts = ["a", "b", "a", "c"][::order], [1, 0, 1, 0][::order]
 
-    assert RoutingTable(["a", "b", "c"], [1, 0, 0], 2) == RoutingTable(keys, parts, 2)
+    assert sort(["a", "b", "c"], [1, 0, 0], 2) == sort(keys, parts, 2)
 
     with pytest.raises(InvalidValueError, match=r"key 'a' is given to both [01] and [01]"):
-        RoutingTable(["a", "b", "a"][::order], [0, 0, 1][::order], 2)
+        sort(["a", "b", "a"][::order], [0, 0, 1][::order], 2)
 
 
+@BOTH
 @given(owners(), owners())
-def test_more_keys_are_those_of_both_tables(drawn, more):
+def test_more_keys_are_those_of_both_tables(sort, drawn, more):
     named, asked, instances = drawn
     added = {key: part % instances for key, part in more[0].items()}
     assume(not named or not added or same_kind(named, added))
-    table = table_of(named, instances)
+    table = table_of(named, instances, sort)
     fresh = {key: part for key, part in added.items() if key not in named}
 
     grown = table.with_keys(list(fresh), list(fresh.values()))
 
-    assert table_of({**named, **fresh}, instances) == grown
-    assert table_of(named, instances) == table
+    assert table_of({**named, **fresh}, instances, sort) == grown
+    assert table_of(named, instances, sort) == table
     asked = asked if same_kind(named or fresh, dict.fromkeys(asked)) else []
     known = [key in named or key in fresh for key in asked]
     assert known == grown.find(asked)[0].tolist()
@@ -151,16 +168,17 @@ def same_kind(first, second):
     return len({as_keys(list(keys)).kind for keys in (first, second) if keys}) < 2
 
 
+@BOTH
 @given(owners(min_size=1))
-def test_more_keys_cannot_change_an_owner(drawn):
+def test_more_keys_cannot_change_an_owner(sort, drawn):
     named, _, instances = drawn
-    table = table_of(named, instances + 1)
+    table = table_of(named, instances + 1, sort)
     key, part = next(iter(named.items()))
 
     with pytest.raises(InvalidValueError, match="is given to both"):
         table.with_keys([key], [(part + 1) % (instances + 1)])
 
-    assert table_of(named, instances + 1) == table
+    assert table_of(named, instances + 1, sort) == table
 
 
 def test_an_empty_table_routes_as_fields_do_and_takes_any_kind():
@@ -173,8 +191,9 @@ def test_an_empty_table_routes_as_fields_do_and_takes_any_kind():
     assert RoutingTable([], [], 7) == RoutingTable(as_keys(["a"]).take(slice(0)), [], 7)
 
 
-def test_keys_of_another_kind_are_refused():
-    table = RoutingTable(["Asia"], [0], 2)
+@BOTH
+def test_keys_of_another_kind_are_refused(sort):
+    table = sort(["Asia"], [0], 2)
 
     for question in ([1], [b"Asia"], [("Asia", "Asia")], pa.array([1, 1]).dictionary_encode()):
         for ask in (table.assign, table.find, lambda keys: table.with_keys(keys, [0] * len(keys))):
@@ -184,9 +203,10 @@ def test_keys_of_another_kind_are_refused():
     assert table == table.with_keys([], [])
 
 
-def test_every_container_is_answered_alike():
+@BOTH
+def test_every_container_is_answered_alike(sort):
     words = ["Asia", "Europe", "Asia", "Nowhere", "Asia"]
-    table = RoutingTable(["Asia", "Europe"], [4, 3], 5)
+    table = sort(["Asia", "Europe"], [4, 3], 5)
     expected = table.assign(words).tolist()
     plain = pa.array(words)
 
@@ -200,11 +220,12 @@ def test_every_container_is_answered_alike():
         assert [True, True, True, False, True] == table.find(same)[0].tolist()
 
 
-def test_pairs_are_the_same_keys_packed_or_not():
+@BOTH
+def test_pairs_are_the_same_keys_packed_or_not(sort):
     pairs = Pairs([1, 2], [3, 4])
-    table = RoutingTable(packed(as_keys(pairs)), [0, 1], 2)
+    table = sort(packed(as_keys(pairs)), [0, 1], 2)
 
-    assert RoutingTable([(2, 4), (1, 3)], [1, 0], 2) == table
+    assert sort([(2, 4), (1, 3)], [1, 0], 2) == table
     assert [1, 0] == table.assign([(2, 4), (1, 3)]).tolist()
     assert {(1, 3), (2, 4)} == set(table.keys.tolist())
     assert [True, True] == table.with_keys([(5, -6)], [1]).find([(5, -6), (2, 4)])[0].tolist()
@@ -227,8 +248,9 @@ def test_a_table_does_not_change():
             setattr(table, name, 1)
 
 
-def test_an_answer_is_the_callers_own():
-    table = RoutingTable([5, 6], [0, 1], 2)
+@BOTH
+def test_an_answer_is_the_callers_own(sort):
+    table = sort([5, 6], [0, 1], 2)
 
     table.assign([5, 6])[:] = 9
 

@@ -27,7 +27,7 @@ from grouping.groupings import (
     WChoices,
     WorstCase,
 )
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
 from optimizers.folds import (
     DELETE,
@@ -498,7 +498,9 @@ def plans(draw, drawn, parallelism):
                 owners = random.integers(0, instances, len(keys))
                 table = RoutingTable(keys, owners, instances, adopts=bool(seed % 2))
                 cells = random.integers(0, instances, 7)
-                ways = (table, table, DistributionAware(table, cells), WorstCase(table))
+                grouped = random.integers(0, operator.key_groups, len(keys))
+                by_group = GroupTable(keys, grouped, operator.key_groups)
+                ways = (table, by_group, DistributionAware(table, cells), WorstCase(table))
                 routing[name] = ways[int(random.integers(len(ways)))]
         if says & 8:
             homes = tuple(NODES[place] for place in random.integers(0, len(NODES), instances))

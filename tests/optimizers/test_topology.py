@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Table, topologies
 
-from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from grouping.groupings import Fields, Grouping, GroupTable, LocalOrShuffle, PartialKey, Shuffle
 from optimizers import (
     Edge,
     InvalidValueError,
@@ -152,6 +152,13 @@ BAD = {
         lambda: Topology([Operator("a"), keyed("b", parallelism=3)], [Edge("a", "b", Table(2))]),
         TopologyError,
         ["made for 2 instances", "'b' has 3", "anew for 3"],
+    ),
+    "made for other key groups": (
+        lambda: Topology(
+            [Operator("a"), keyed("b", key_groups=16)], [Edge("a", "b", GroupTable([], [], 8))]
+        ),
+        TopologyError,
+        ["edge a -> b", "made for 8 key groups", "'b' has 16", "anew for 16"],
     ),
     "two owners": (
         lambda: Topology(

@@ -65,7 +65,7 @@ def fitted(plan: Plan, cluster: Cluster) -> Fitted:
         notes += [Note(_BY, name, "it is needed and does not drain") for name in drain]
         drain = ()
     later = cluster.under(Plan(add=add, drain=drain))
-    moved = dict(_moved(plan, known, later.working))
+    moved = dict(_moved(plan, known, later))
     for name, deployment in moved.items():
         before = plan.placement[name].nodes
         gone = sum(one != other for one, other in zip(before, deployment.nodes, strict=True))
@@ -81,11 +81,11 @@ def fitted(plan: Plan, cluster: Cluster) -> Fitted:
 
 
 def _moved(
-    plan: Plan, known: dict[str, Node], working: tuple[Node, ...]
+    plan: Plan, known: dict[str, Node], cluster: Cluster
 ) -> Iterator[tuple[str, Deployment]]:
     """Yield the deployments that name nodes that are gone, with others in their place."""
     named = {name for deployment in plan.placement.values() for name in deployment.nodes}
-    unused = [node.name for node in working if node.name not in named]
+    unused = [node.name for node in cluster.working if node.name not in named]
     successors = dict(zip(sorted(named - set(known)), unused, strict=False))
     for operator, deployment in plan.placement.items():
         if not set(deployment.nodes) <= set(known):
@@ -93,11 +93,6 @@ def _moved(
             counts = Counter(name for name in homes if name in known)
             for place, name in enumerate(homes):
                 if name not in known:
-                    homes[place] = _emptiest(working, counts)
+                    homes[place] = cluster.emptiest(counts)
                     counts[homes[place]] += 1
             yield operator, replace(deployment, nodes=tuple(homes))
-
-
-def _emptiest(working: tuple[Node, ...], counts: Counter[str]) -> str:
-    """Return the node that has fewest instances for its capacity; the first of several."""
-    return min(working, key=lambda node: (counts[node.name] + 1) / node.capacity).name

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from grouping.groupings import GROUPINGS, Grouping, grouping_to_dict
-from grouping.routing_table import RoutingTable
+from grouping.key_table import KeyTable
 from optimizers.cluster import Node
 from optimizers.deployment import Deployment
 from optimizers.operators import EdgeName
@@ -26,7 +26,7 @@ _DIGEST = 8  # bytes: enough to tell a thousand tables apart
 class Outline:
     """What is remembered of a grouping or a deployment.
 
-    >>> from grouping.routing_table import RoutingTable
+    >>> from grouping.key_table import KeyTable
     >>> table = RoutingTable(["Asia", "Europe"], [0, 1], instances=2)
     >>> outline_of(table).text
     'RoutingTable(2 str keys, instances=2)'
@@ -94,7 +94,7 @@ def outline_of(value: Grouping | Deployment) -> Outline:
 
 def _content(value: Grouping | Deployment, text: str) -> tuple[bytes, ...]:
     """Return all that is in it, as bytes that are the same in every process."""
-    if isinstance(value, RoutingTable):
+    if isinstance(value, KeyTable):
         return text.encode(), value.codes.tobytes(), value.parts.tobytes()
     if isinstance(value, Deployment):
         return (json.dumps(value.to_dict()).encode(),)
