@@ -25,13 +25,14 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import victim
-from victim import DONE, Reference, Task
+from victim import DONE, Task
+from victim_reference import Reference, ends_of
 
 from optimizers.runtime.log.checkpoint import MARK, Checkpoint
 from optimizers.runtime.results import results_of
@@ -45,6 +46,9 @@ AIMS = {"plans": (0.0, 1.0), "any": (0, 5), "state": (0, 0.3), "start": (1, 9), 
 
 FOLDERS = ("plans", "state", "commits")
 """Aims that are met when a file appears in such a folder of the checkpoint."""
+
+ASIDE_OR_NOT = ("left out", "handed aside")
+"""What the log says becomes of bad rows."""
 
 WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
 
@@ -201,7 +205,7 @@ def check(task: Task, *, stopped: bool = True) -> int:
         PenstockError: the checkpoint cannot be read.
     """
     batches = done(task)
-    ends = victim.ends_of(task, batches)
+    ends = ends_of(task, batches)
     reference = Reference.of(task, ends)
     if batches:
         job, checkpoint = victim.topology(task), Checkpoint.open(Location(task.checkpoint))
@@ -210,13 +214,44 @@ def check(task: Task, *, stopped: bool = True) -> int:
             keys, values = (column.to_pylist() for column in rows.columns)
             assert len(keys) == len(set(keys)), f"{operator} holds a key twice"
             assert states[-1] == dict(zip(keys, values, strict=True)), f"{operator} at {batches}"
-    handed = sorted(task.handed.glob("*.json"))
-    assert [f"{batch:05}" for batch in range(len(handed))] == [path.stem for path in handed]
-    assert batches - stopped <= len(handed) <= batches, f"{len(handed)} of {batches} handed out"
-    for path, expected in zip(handed, reference.handed, strict=False):
-        assert expected == json.loads(path.read_text()), f"handed out as {path.stem}"
-    assert [] == list(task.handed.glob("*.again")), "handed out again, and not the same"
+    _check_handed(task.handed, reference.handed, stopped=stopped)
+    if task.bad:
+        _check_handed(task.aside, [reference.aside(n) for n in range(batches)], stopped=stopped)
+    _check_counted(task, reference, batches)
     return batches
+
+
+def _check_handed(folder: Path, expected: Sequence[object], *, stopped: bool) -> None:
+    """Hold what each batch handed out to what it should have."""
+    handed, batches = sorted(folder.glob("*.json")), len(expected)
+    assert [f"{batch:05}" for batch in range(len(handed))] == [path.stem for path in handed]
+    assert batches - stopped <= len(handed) <= batches, f"{len(handed)} of {batches} {folder.name}"
+    for path, rows in zip(handed, expected, strict=False):
+        assert rows == json.loads(path.read_text()), f"{folder.name} as {path.stem}"
+    assert [] == list(folder.glob("*.again")), f"{folder.name} again, and not the same"
+
+
+def _check_counted(task: Task, reference: Reference, batches: int) -> None:
+    """Hold how many bad rows each driver counted, and in all, to the reference."""
+    lines = "\n".join(_lines(task))
+    counted = re.findall(r" counted (\d+) (\w+) (\d+) (.*)$", lines, re.MULTILINE)
+    found = {(int(batch), name): (int(rows), how) for batch, name, rows, how in counted}
+    assert len(found) == len(counted), "bad rows of a batch were counted twice"
+    expected = {
+        (batch, name): what
+        for batch in range(batches)
+        for name, what in reference.counts(batch).items()
+    }
+    assert found.items() <= expected.items(), "bad rows were counted wrongly"
+    # A driver may be killed after it has committed a batch, and before it has counted.
+    lost = {batch for batch, _ in expected.keys() - found.keys()}
+    up, down = (len(re.findall(rf" {said}$", lines, re.MULTILINE)) for said in ("up", "done"))
+    assert len(lost) <= up - down, f"bad rows of the batches {sorted(lost)} were not counted"
+    last = re.split(r" up$", lines, flags=re.MULTILINE)[-1]
+    for skipped, aside in re.findall(r" totals (\d+) (\d+)$", last, re.MULTILINE):
+        mine = re.findall(r" counted \d+ \w+ (\d+) (.*)$", last, re.MULTILINE)
+        sums = [sum(int(rows) for rows, how in mine if how == said) for said in ASIDE_OR_NOT]
+        assert [int(skipped), int(aside)] == sums, "the totals are not what was counted"
 
 
 def place_of(task: Task, life: Life) -> str:
@@ -312,7 +347,7 @@ def run(
         ended = life.await_end()
     assert ended == DONE, f"it ended with {ended}; see {life.log}"
     batches = check(task, stopped=task.source == "rate")  # which never ends by itself
-    assert victim.ends_of(task, batches)[-1] >= task.batches, f"not all is done; see {life.log}"
+    assert ends_of(task, batches)[-1] >= task.batches, f"not all is done; see {life.log}"
     _count(task, tally, batches)
 
 
@@ -369,6 +404,8 @@ def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str |
             Task(folder="", job="fork", source="files", meanwhile=True, history=6),
             Task(folder="", job="fork", source="rate", master="local[2,9]", flaky=True),
             Task(folder="", job="chain", source="files", restless=True, history=4),
+            Task(folder="", job="fork", source="rate", meanwhile=True, bad=True),
+            Task(folder="", job="chain", source="files", restless=True, history=4, bad=True),
             Task(
                 folder="",
                 job="fork",

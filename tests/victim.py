@@ -1,18 +1,17 @@
 """A driver of its own that runs a streaming job until it is killed; see `killing`.
 
-It knows the job, its tuples and what they have to come to, so `killing` imports it for those, and
-starts it as a program with the path of a `Task` to run.
+It knows the job and its tuples, so `killing` imports it for those, and starts it as a program with
+the path of a `Task` to run. What they have to come to is in `reference`.
 """
 
 import json
+import logging
 import os
 import random
+import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from optimizers import (
     Deployment,
     Edge,
     LocalOrShuffle,
+    OnError,
     Operator,
     Optimizer,
     PenstockError,
@@ -45,6 +45,17 @@ USERS = 97
 PLACES = 41
 GROUPS = 16
 COLUMNS = "user bigint, place bigint, spent bigint"
+
+TOO_MUCH = 8
+"""What is spent in a tuple that the first operator of a job with bad rows cannot take."""
+
+ROUND = 5
+"""What by_user takes from none, in a job with bad rows, is a multiple of this in a batch."""
+
+COUNTED = re.compile(
+    r"batch (\d+): operator '(\w+)' could not take (\d+) rows, which were (left out|handed aside)"
+)
+"""How the driver's log counts bad rows."""
 
 DONE, REFUSED = 0, 3
 """How a victim ends: with all batches done, or by an error of Penstock."""
@@ -71,6 +82,8 @@ class Task:
         history: how many of the batches are bounded ones, which are run before the stream begins.
         restless: whether each driver declares other numbers of instances than the one before.
         declared: the parallelism of by_user and of by_place in the code.
+        bad: whether keys are missing and functions raise on some rows, which are skipped by some
+            operators and handed aside by others.
     """
 
     folder: str
@@ -89,6 +102,7 @@ class Task:
     history: int = 0
     restless: bool = False
     declared: tuple[int, int] = (2, 2)
+    bad: bool = False
 
     @property
     def checkpoint(self) -> str:
@@ -98,6 +112,11 @@ class Task:
     def handed(self) -> Path:
         """Where what is handed out goes, a file for each batch."""
         return Path(self.folder) / "handed"
+
+    @property
+    def aside(self) -> Path:
+        """Where bad rows that are handed aside go, a file for each batch."""
+        return Path(self.folder) / "aside"
 
     @property
     def attempts(self) -> Path:
@@ -112,11 +131,15 @@ class Task:
 # What a victim does.
 
 
-def tuples(batch: int, rows: int) -> pa.Table:
+def tuples(batch: int, rows: int, *, bad: bool = False) -> pa.Table:
     """Return what a batch has, mostly (see `ends_of`); the stream `_rate` computes the same."""
     value = np.arange(batch * rows, (batch + 1) * rows, dtype=np.int64)
     return pa.table(
-        {"user": value * value % 9_973 % USERS, "place": value * 31 % PLACES, "spent": value % 9}
+        {
+            "user": pa.array(value * value % 9_973 % USERS, mask=bad & (value % 13 == 5)),
+            "place": pa.array(value * 31 % PLACES, mask=bad & (value % 17 == 3)),
+            "spent": value % 9,
+        }
     )
 
 
@@ -126,7 +149,7 @@ def write_files(task: Task) -> None:
     folder.mkdir(parents=True)
     for batch in range(task.history, task.batches):
         path = folder / f"{batch:05}.parquet"
-        pq.write_table(tuples(batch, task.rows), path)
+        pq.write_table(tuples(batch, task.rows, bad=task.bad), path)
         os.utime(path, (1_600_000_000 + 10 * batch,) * 2)  # files come in the order of their age
 
 
@@ -136,10 +159,11 @@ def topology(task: Task) -> Topology:
     if task.flaky or task.slow:
         trouble = Trouble(task.flaky, task.slow, str(task.attempts))
     if task.job == "chain":
+        clean = Clean(trouble, task.bad) if task.bad else trouble
         return Topology(
             operators=(
                 Operator("in", parallelism=2),
-                Operator("clean", parallelism=2, apply=trouble),
+                Operator("clean", parallelism=2, apply=clean, on_error=_on_error(task, "aside")),
                 _by_user(task),
                 _by_place(task),
             ),
@@ -148,7 +172,12 @@ def topology(task: Task) -> Topology:
     return Topology(
         operators=(
             Operator("in", parallelism=2),
-            Operator("dear", parallelism=3, apply=Dear(trouble)),
+            Operator(
+                "dear",
+                parallelism=3,
+                apply=Dear(trouble, task.bad),
+                on_error=_on_error(task, "skip"),
+            ),
             _by_user(task),
             _by_place(task),
             # Goes on in the tasks of by_user, once these have written their state.
@@ -165,22 +194,61 @@ def topology(task: Task) -> Topology:
 
 
 def _by_user(task: Task) -> Operator:
-    fold = EachKey(Spending(), pa.int64(), emit=Emit.TUPLES)
-    return Operator("by_user", "user", task.declared[0], key_groups=GROUPS, apply=fold)
+    return Operator(
+        "by_user",
+        "user",
+        task.declared[0],
+        key_groups=GROUPS,
+        apply=EachKey(Spending(task.bad), pa.int64(), emit=Emit.TUPLES),
+        on_error=_on_error(task, "skip" if task.job == "chain" else "aside"),
+    )
 
 
 def _by_place(task: Task) -> Operator:
-    fold = Count(emit=Emit.CHANGES)
-    return Operator("by_place", "place", task.declared[1], key_groups=GROUPS, apply=fold)
+    return Operator(
+        "by_place",
+        "place",
+        task.declared[1],
+        key_groups=GROUPS,
+        apply=Count(emit=Emit.CHANGES),
+        on_error=_on_error(task, "aside" if task.job == "chain" else "skip"),
+    )
+
+
+def _on_error(task: Task, how: str) -> OnError:
+    return OnError(how) if task.bad else OnError.FAIL
 
 
 @dataclass(frozen=True)
 class Spending:
     """Adds up what a user has spent, and forgets who has come to a multiple of seven."""
 
+    strict: bool
+
     def __call__(self, key: tuple[int], rows: pa.Table, state: int | None) -> Any:
-        total = (state or 0) + pc.sum(rows.column("spent")).as_py()
+        spent = pc.sum(rows.column("spent")).as_py()
+        if self.strict and spent % ROUND == 0:
+            raise ValueError("as planned, a round sum")
+        total = (state or 0) + spent
         return total if total % 7 else DELETE
+
+
+def _refuse_too_much(batch: pa.RecordBatch) -> None:
+    if TOO_MUCH in batch.column("spent").to_pylist():
+        raise ValueError("as planned, too much")
+
+
+@dataclass(frozen=True)
+class Clean:
+    """Gives every batch of tuples back as it is, unless too much was spent in one of them."""
+
+    trouble: "Trouble | None"
+    strict: bool
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.strict:
+            _refuse_too_much(batch)
+        return batch if self.trouble is None else self.trouble(batch)
 
 
 @dataclass(frozen=True)
@@ -208,9 +276,10 @@ class Dear:
     """Lets tuples through in which much was spent."""
 
     trouble: Trouble | None
+    strict: bool
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        there = batch if self.trouble is None else self.trouble(batch)
+        there = Clean(self.trouble, self.strict)(batch)
         return there.filter(pc.greater(there.column("spent"), 4))
 
 
@@ -253,71 +322,6 @@ class Restless(Optimizer):
         return Plan(**parts)
 
 
-# What that has to come to.
-
-
-@dataclass
-class Reference:
-    """The job done in plain Python, one tuple after the other.
-
-    Attributes:
-        states: by operator, after each batch, its results by key.
-        handed: what each batch hands out.
-    """
-
-    states: dict[str, list[dict[int, int]]]
-    handed: list[list[list[int]]]
-
-    @classmethod
-    def of(cls, task: Task, ends: Sequence[int]) -> "Reference":
-        """Do the job.
-
-        Args:
-            task: the job.
-            ends: up to which of its `tuples` each batch went.
-        """
-        spent, seen = Counter[int](), Counter[int]()
-        found = cls({"by_user": [], "by_place": []}, [])
-        for start, end in pairwise([0, *ends]):
-            changed, came = set(), set()
-            rows = (row for part in range(start, end) for row in _rows(tuples(part, task.rows)))
-            for user, place, price in rows:
-                visits = 1
-                if task.job == "chain" or price > 4:
-                    spent[user] += price
-                    came.add(user)
-                    visits += task.job == "fork"
-                seen[place] += visits
-                changed.add(place)
-            for user in came:
-                if spent[user] % 7 == 0:
-                    del spent[user]
-            found.states["by_user"].append(dict(spent))
-            found.states["by_place"].append(dict(seen))
-            found.handed.append(sorted([place, seen[place]] for place in changed))
-        return found
-
-
-def ends_of(task: Task, batches: int) -> list[int]:
-    """Return up to which of its `tuples` each batch went, as Spark's log of offsets has it.
-
-    Mostly each has one. But a file that Spark had written down when it was killed, though not yet
-    that a batch has it, comes with the next one.
-    """
-    if task.source != "files" or not Path(task.checkpoint, "spark").exists():
-        return list(range(1, batches + 1))
-    offsets = Path(task.checkpoint, "spark", "offsets")
-    bounded = min(batches, task.history)
-    streamed = range(batches - bounded)
-    lines = ((offsets / str(batch)).read_text().splitlines()[-1] for batch in streamed)
-    ends = [bounded + json.loads(line)["logOffset"] + 1 for line in lines]
-    return [*range(1, bounded + 1), *ends]
-
-
-def _rows(table: pa.Table) -> Iterator[tuple[int, int, int]]:
-    return zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
-
-
 # The program.
 
 
@@ -325,6 +329,7 @@ def main() -> int:
     task = Task(**json.loads(Path(sys.argv[1]).read_text()))
     task = replace(task, declared=tuple(task.declared))
     note(task, "up")
+    _note_counts(task)
     engine = SparkEngine(
         checkpoint=task.checkpoint,
         spark=_session(task),
@@ -334,21 +339,27 @@ def main() -> int:
     )
     spark = engine.spark
     stream = _rate(spark, task) if task.source == "rate" else files(spark, task)
+    sinks: dict[str, Any] = {"each_batch": lambda rows, number: keep(task, rows, number)}
+    if task.bad:
+        sinks["each_aside"] = lambda rows, number: keep_aside(task, rows, number)
+    totals = []
     try:
         if task.history:
             note(task, "runs")
-            engine.run(
+            days = [tuples(number, task.rows, bad=task.bad) for number in range(task.history)]
+            bounded = engine.run(
                 topology(task),
-                [spark.createDataFrame(tuples(n, task.rows)) for n in range(task.history)],
+                [spark.createDataFrame(day) for day in days],
                 Restless(task.seed),
                 names=[f"day {number}" for number in range(task.history)],
-                each_batch=lambda rows, number: keep(task, rows, number),
+                **sinks,
             )
+            totals.append(bounded.totals)
         started = engine.start(
             topology(task),
             stream,
             Restless(task.seed),
-            each_batch=lambda rows, number: keep(task, rows, number),
+            **sinks,
             trigger={"availableNow": True} if task.source == "files" else None,
         )
         note(task, "runs")
@@ -358,9 +369,11 @@ def main() -> int:
         if task.source == "files":
             started.wait()
         started.stop()
+        totals.append(started.run.totals)
     except PenstockError as error:
         note(task, f"refused {type(error).__name__}: {error}")
         return REFUSED
+    note(task, f"totals {sum(t.skipped for t in totals)} {sum(t.aside for t in totals)}")
     note(task, "done")
     spark.stop()
     return DONE
@@ -370,6 +383,19 @@ def note(task: Task, text: str) -> None:
     """Add a line to the journal."""
     with task.journal.open("a") as journal:
         journal.write(f"{time.time():.3f} {text}\n")
+
+
+def _note_counts(task: Task) -> None:
+    """Add a line to the journal whenever the log counts bad rows of a batch."""
+
+    class Noting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if found := COUNTED.match(record.getMessage()):
+                note(task, "counted {} {} {} {}".format(*found.groups()))
+
+    logger = logging.getLogger("optimizers")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Noting())
 
 
 def _session(task: Task) -> SparkSession:
@@ -403,6 +429,7 @@ def _lonely_python(task: Task) -> str:
 
 def _rate(spark: SparkSession, task: Task) -> DataFrame:
     before = task.history * task.rows
+    bad = str(task.bad).lower()
     return (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", task.rows)
@@ -410,8 +437,8 @@ def _rate(spark: SparkSession, task: Task) -> DataFrame:
         .load()
         .selectExpr(f"value + {before} AS value")
         .selectExpr(
-            f"value * value % 9973 % {USERS} AS user",
-            f"value * 31 % {PLACES} AS place",
+            f"if({bad} and value % 13 = 5, null, value * value % 9973 % {USERS}) AS user",
+            f"if({bad} and value % 17 = 3, null, value * 31 % {PLACES}) AS place",
             "value % 9 AS spent",
         )
     )
@@ -425,18 +452,35 @@ def files(spark: SparkSession, task: Task) -> DataFrame:
 def keep(task: Task, rows: DataFrame, batch: int) -> None:
     """Keep what was handed out; if a batch comes again, it must be the same."""
     found = sorted([row["place"], row["count"]] for row in rows.toArrow().to_pylist())
-    path = task.handed / f"{batch:05}.json"
+    if not _kept(task.handed, batch, found):
+        note(task, f"again {batch}")
+        return
+    commit = Checkpoint.open(Location(task.checkpoint)).last_commit()
+    note(task, f"batch {batch} under {commit.plan}")
+
+
+def keep_aside(task: Task, rows: DataFrame, batch: int) -> None:
+    """Keep what was handed aside, likewise."""
+    found = []
+    for row in rows.toArrow().to_pylist():
+        columns = json.loads(row["row"])
+        values = [columns[name] for name in ("user", "place", "spent")]
+        found.append([row["operator"], row["batch"], row["reason"], values])
+    _kept(task.aside, batch, sorted(found, key=json.dumps))
+
+
+def _kept(folder: Path, batch: int, found: list[Any]) -> bool:
+    """Keep what a batch hands out; return False, and look whether it is the same, if it is kept."""
+    path = folder / f"{batch:05}.json"
     if path.exists():
         if json.loads(path.read_text()) != found:
             path.with_suffix(".again").write_text(json.dumps(found))
-        note(task, f"again {batch}")
-        return
-    task.handed.mkdir(exist_ok=True)
+        return False
+    folder.mkdir(exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(found))
     temporary.replace(path)
-    commit = Checkpoint.open(Location(task.checkpoint)).last_commit()
-    note(task, f"batch {batch} under {commit.plan}")
+    return True
 
 
 def written(task: Task) -> Path:

@@ -44,6 +44,7 @@ def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
         batches=14,
         history=4,
         restless=True,
+        bad=True,
     )
     tally = Tally()
 
