@@ -6,7 +6,8 @@ not as it should be::
     python tests/killing.py --kills 100
 
 After every kill, before anything is started again, the checkpoint is opened and the state of its
-last commit is held to a sequential reference, key by key, and so is all that was handed out. Then
+last commit is held to a sequential reference, key by key, and so are all that was handed out, bad
+rows that were handed aside, and the counts of those and of others that were left out. Then
 the driver is started again; see `victim` for the jobs. Kills are aimed: at any time, at the start,
 just after a plan was saved, a file of state written, or a batch committed.
 """
