@@ -1,69 +1,144 @@
-"""Strategies by name: those of other packages, found through their entry points.
+"""Strategies by name: Penstock's own, its baselines, and those of other packages.
 
 A package offers strategies in its ``pyproject.toml``::
 
     [project.entry-points."penstock.optimizers"]
     calmer = "calmer_streams:Calmer"
 
-Nothing of it is imported before it is asked for.
+A grouping may stand there as well; it is used `Everywhere` it fits. Nothing of a package is
+imported before it is asked for.
 """
 
-from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import EntryPoint
 from typing import Any
 
-from optimizers.errors import PluginError, UnknownNameError
+from grouping.groupings import (
+    DChoices,
+    Fields,
+    FullKnowledge,
+    Grouping,
+    LeastWork,
+    LocalOrShuffle,
+    OnlineShuffle,
+    PartialKey,
+    ShortestQueue,
+    Shuffle,
+    TwoChoices,
+    WChoices,
+)
+from optimizers.entry_points import imported, offered, place_of
+from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.optimizer import Optimizer
+from optimizers.strategies.everywhere import Everywhere
+from optimizers.strategies.fixed import Hash
+from optimizers.strategies.locality import Locality
+from optimizers.strategies.locality_published import PublishedLocality
+from optimizers.strategies.osg import Osg
+from optimizers.strategies.osg_published import PublishedOsg
 from sketches.values import FrozenMap
 
 GROUP = "penstock.optimizers"
 
 
-def registered() -> Mapping[str, EntryPoint]:
-    """Return the entry points of all strategies that installed packages offer, by name.
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A strategy that can be had by its name.
+
+    Attributes:
+        name: the name.
+        about: one line that says what it does, or which package it comes from.
+        factory: makes it from its settings; a grouping is used `Everywhere` it fits.
+    """
+
+    name: str
+    about: str
+    factory: Callable[..., object]
+
+    def __str__(self) -> str:
+        return f"strategy {self.name!r} ({self.about})"
+
+
+_OURS = FrozenMap(
+    {
+        name: Offer(name, about, factory)
+        for name, factory, about in (
+            ("hash", Hash, "keys by their hash, other tuples in turn, as engines do by default"),
+            ("locality", Locality, "keys that occur together belong to one machine"),
+            ("locality-published", PublishedLocality, "locality by the method of its paper"),
+            ("osg", Osg, "each tuple to the instance that finishes it first, by learned costs"),
+            ("osg-published", PublishedOsg, "osg by the method of its paper"),
+            # Groupings, on all edges that they fit.
+            ("fields", Fields, "all tuples of a key to one instance, by hash"),
+            ("partial-key", PartialKey, "each tuple to the emptier of two instances of its key"),
+            ("d-choices", DChoices, "as partial-key, heavy keys to as many as balance needs"),
+            ("w-choices", WChoices, "as partial-key, heavy keys to any instance"),
+            ("shuffle", Shuffle, "tuples in turn"),
+            ("local-or-shuffle", LocalOrShuffle, "tuples in turn to instances on their machine"),
+            ("least-work", LeastWork, "what osg decides for, with no costs known to begin with"),
+            ("online-shuffle", OnlineShuffle, "what osg decides for in its paper"),
+            ("shortest-queue", ShortestQueue, "each tuple to the instance where the fewest wait"),
+            (
+                "two-choices",
+                TwoChoices,
+                "each tuple to the emptier of two drawn at random",
+            ),
+            (
+                "full-knowledge",
+                FullKnowledge,
+                "to where it is done first in truth; for simulations",
+            ),
+        )
+    }
+)
+
+
+def registered() -> Mapping[str, Offer]:
+    """Return all strategies that there are, by name: ours and those of other packages.
 
     Raises:
         PluginError: two packages offer different strategies under one name.
     """
-    found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
-            raise PluginError(
-                f"two packages offer a strategy {point.name!r}: {_package(other)} as {other.value} "
-                f"and {_package(point)} as {point.value}; uninstall one of them"
-            )
-    return FrozenMap(found)
+    theirs = {
+        name: Offer(name, place_of(point), partial(_make, point))
+        for name, point in offered(GROUP, "strategy", _OURS).items()
+    }
+    return FrozenMap({**_OURS, **theirs})
 
 
 def create(name: str, **settings: Any) -> Optimizer:
     """Make the strategy of that name, with these settings.
 
+    >>> create("locality", worth=0)
+    Locality(..., worth=0, ...)
+    >>> create("partial-key", choices=3)
+    Everywhere(grouping=PartialKey(choices=3))
+
     Raises:
-        UnknownNameError: no installed package offers it.
-        PluginError: it cannot be imported, or made, or is not an `Optimizer`.
+        UnknownNameError: there is none.
+        PluginError: it cannot be imported, or made, or is neither an `Optimizer` nor a `Grouping`.
     """
-    points = registered()
-    if name not in points:
-        raise UnknownNameError.among("strategy", name, points)
-    point = points[name]
-    where = f"strategy {name!r} of {_package(point)} ({point.value})"
+    known = registered()
+    if name not in known:
+        raise UnknownNameError.among("strategy", name, known)
+    offer = known[name]
     try:
-        factory = point.load()
+        made = offer.factory(**settings)
+    except PenstockError:
+        raise
     except Exception as error:
+        raise PluginError(f"{offer} cannot be made from {settings!r}: {error}") from error
+    if isinstance(made, Grouping):
+        return Everywhere(made)
+    if not isinstance(made, Optimizer):
         raise PluginError(
-            f"{where} cannot be imported: {error!r}; repair or uninstall it"
-        ) from error
-    try:
-        strategy = factory(**settings)
-    except TypeError as error:
-        raise PluginError(f"{where} cannot be made from {settings!r}: {error}") from error
-    if not isinstance(strategy, Optimizer):
-        raise PluginError(
-            f"{where} made a {type(strategy).__name__}, not an Optimizer; subclass Optimizer"
+            f"{offer} is a {type(made).__name__}, and neither an Optimizer nor a Grouping; "
+            "subclass one of them"
         )
-    return strategy
+    return made
 
 
-def _package(point: EntryPoint) -> str:
-    return f"package {point.dist.name!r}" if point.dist is not None else "an unknown package"
+def _make(point: EntryPoint, **settings: Any) -> object:
+    return imported(point, f"strategy {point.name!r} {place_of(point)}")(**settings)

@@ -4,7 +4,7 @@ import argparse
 import os
 import select
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -20,6 +20,7 @@ examples:
   penstock compare                      a minute: hash, the paper's method and ours, side by side
   penstock compare shuffled             the same where there is nothing to gain
   penstock compare --with hash --with mine=locality+other --json found.json
+  penstock compare my_module:my_workload --with hash --with d-choices
   penstock state CHECKPOINT             what a job keeps
   penstock doctor --start               whether this machine has what it takes
 """
@@ -98,7 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_compare(commands)
     _add_state(commands)
-    workloads = commands.add_parser("workloads", help="list the workloads that can be compared on")
+    strategies = commands.add_parser("strategies", help="list the strategies to compare")
+    strategies.set_defaults(run=_strategies)
+    workloads = commands.add_parser("workloads", help="list the workloads to compare them on")
     workloads.set_defaults(run=_workloads)
     examined = commands.add_parser("doctor", help="see whether this machine has what it takes")
     examined.add_argument("--start", action="store_true", help="also try to start Spark")
@@ -112,14 +115,19 @@ def _parser() -> argparse.ArgumentParser:
 def _add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     compare = commands.add_parser("compare", help="run a job under several strategies")
     add = compare.add_argument
-    add("workload", nargs="?", default="trending", help="on which data (default: trending)")
+    add(
+        "workload",
+        nargs="?",
+        default="trending",
+        help="on which data: a name, or the module:function of your own (default: trending)",
+    )
     add(
         "--with",
         dest="variants",
         action="append",
         metavar="VARIANT",
-        help="a strategy, or NAME=STRATEGY+STRATEGY; the first is what others are measured "
-        f"against (default: {', '.join(DEFAULT)})",
+        help="a strategy (see `penstock strategies`), or NAME=STRATEGY+STRATEGY; the first is what "
+        f"others are measured against (default: {', '.join(DEFAULT)})",
     )
     add("--batches", type=int, default=12, help="how many micro-batches (default: 12)")
     add("--every", type=int, default=3, help="batches between decisions (default: 3)")
@@ -179,11 +187,23 @@ def _state(options: argparse.Namespace) -> int:
     return 0
 
 
-def _workloads(_: argparse.Namespace) -> int:
-    from optimizers.workloads import WORKLOADS  # noqa: PLC0415
+def _strategies(_: argparse.Namespace) -> int:
+    from optimizers.plugins import registered  # noqa: PLC0415
 
-    for found in WORKLOADS.values():
-        print(f"{found.name}: {found.about}.")
+    return _list({name: offer.about for name, offer in registered().items()})
+
+
+def _workloads(_: argparse.Namespace) -> int:
+    from optimizers.workloads import listed  # noqa: PLC0415
+
+    return _list(listed())
+
+
+def _list(abouts: Mapping[str, str]) -> int:
+    """Print what each name stands for, in a line."""
+    width = max(map(len, abouts))
+    for name, about in abouts.items():
+        print(f"{name:{width}}  {about}")
     return 0
 
 

@@ -1,5 +1,6 @@
 """`penstock compare`: a workload under several strategies, side by side."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ class Request:
     """What is to be compared, and how.
 
     Attributes:
-        workload: the name of the workload.
+        workload: the name of the workload, or its place as ``module:function``.
         variants: the variants, as written on the command line.
         batches: how many batches to run, those before anything is measured included.
         every: after how many batches strategies are asked.
@@ -62,6 +63,8 @@ def run(request: Request, console: Console, errors: Console) -> int:
         console: where the table goes.
         errors: where progress is shown.
     """
+    if ":" in request.workload and (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # where a module stands that is no package's
     chosen = workload(request.workload)
     variants = variants_of(request.variants)
     whole("batches", request.batches, at_least=_WARM_UP + 1)

@@ -1,24 +1,13 @@
 """Variants as they are written on a command line: ``locality``, or ``mine=locality+other``."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from optimizers.chain import Chain
-from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.errors import InvalidValueError
 from optimizers.optimizer import Optimizer
-from optimizers.plugins import create, registered
-from optimizers.strategies.fixed import Hash
-from optimizers.strategies.locality import Locality
-from optimizers.strategies.osg import Osg
+from optimizers.plugins import create
 
-STRATEGIES: Mapping[str, Callable[[], Optimizer]] = {
-    "hash": Hash,
-    "published": Locality.published,
-    "locality": Locality,
-    "osg": Osg,
-}
-"""The strategies that Penstock brings, by the names they have on a command line."""
-
-DEFAULT = ("hash", "published", "locality")
+DEFAULT = ("hash", "published=locality-published", "locality")
 """What is compared where nothing is said."""
 
 
@@ -52,14 +41,5 @@ def optimizer_of(text: str) -> Optimizer | None:
     """Return the strategy of this name, or the chain of several; None for keys by hash."""
     if text == "hash":
         return None
-    steps = [_strategy(name) for name in text.split("+")]
+    steps = [create(name) for name in text.split("+")]
     return steps[0] if len(steps) == 1 else Chain(*steps)
-
-
-def _strategy(name: str) -> Optimizer:
-    if name in STRATEGIES:
-        return STRATEGIES[name]()
-    known = registered()
-    if name not in known:
-        raise UnknownNameError.among("strategy", name, [*STRATEGIES, *known])
-    return create(name)

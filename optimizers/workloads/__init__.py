@@ -1,25 +1,89 @@
-"""Jobs with data to go with them, ready to be run and compared."""
+"""Jobs with data to go with them, ready to be run and compared.
+
+A package offers workloads of its own in its ``pyproject.toml``::
+
+    [project.entry-points."penstock.workloads"]
+    orders = "shop_streams:orders"
+
+where ``orders`` is a `Workload`, or a function without arguments that returns one. Nothing of a
+package is imported before its workload is asked for.
+"""
 
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 
-from optimizers.errors import UnknownNameError
+from optimizers.entry_points import imported, offered, place_of
+from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.workloads.posts import SHUFFLED, TRENDING
 from optimizers.workloads.reach import REACH
 from optimizers.workloads.workload import Workload
 from sketches.values import FrozenMap
 
-__all__ = ["WORKLOADS", "Workload", "workload"]
+__all__ = ["GROUP", "WORKLOADS", "Workload", "listed", "workload"]
+
+GROUP = "penstock.workloads"
 
 WORKLOADS: Mapping[str, Workload] = FrozenMap({w.name: w for w in (TRENDING, SHUFFLED, REACH)})
-"""All of them, by name."""
+"""Our own, by name."""
+
+
+def listed() -> Mapping[str, str]:
+    """Return what each workload is like, by name; of other packages', where it comes from.
+
+    Raises:
+        PluginError: two packages offer different workloads under one name.
+    """
+    ours = {name: found.about for name, found in WORKLOADS.items()}
+    theirs = {name: place_of(point) for name, point in _offered().items()}
+    return FrozenMap({**ours, **theirs})
 
 
 def workload(name: str) -> Workload:
-    """Return the workload of that name.
+    """Return the workload of that name, or at that place.
 
     >>> workload("trending").topology.sources
     ('posts',)
+    >>> workload("optimizers.workloads.reach:REACH").name
+    'reach'
+
+    Args:
+        name: the name of one of ours or of an installed package's, or ``"module:function"``.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+        PluginError: it cannot be imported, or made, or is no `Workload`.
     """
-    if name not in WORKLOADS:
-        raise UnknownNameError.among("workload", name, WORKLOADS)
-    return WORKLOADS[name]
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    if ":" in name:
+        return _made(EntryPoint(name, name, GROUP), f"workload {name!r}")
+    theirs = _offered()
+    if name not in theirs:
+        raise UnknownNameError.among("workload", name, [*WORKLOADS, *theirs])
+    return _made(theirs[name], f"workload {name!r} {place_of(theirs[name])}")
+
+
+def _offered() -> dict[str, EntryPoint]:
+    return offered(GROUP, "workload", WORKLOADS)
+
+
+def _made(point: EntryPoint, where: str) -> Workload:
+    """Import a workload, or the function that makes it."""
+    found = imported(point, where)
+    if callable(found):
+        try:
+            found = found()
+        except PenstockError as error:
+            error.add_note(f"in {where}")
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"{where} cannot be made: {type(error).__name__}: {error}; give a function that "
+                "needs no arguments"
+            ) from error
+    if not isinstance(found, Workload):
+        raise PluginError(
+            f"{where} is a {type(found).__name__} and no Workload; name a Workload, or a function "
+            "that returns one"
+        )
+    return found

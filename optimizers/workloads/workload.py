@@ -6,6 +6,9 @@ from itertools import islice
 
 import pyarrow as pa
 
+from optimizers.errors import InvalidValueError, PenstockError
+from optimizers.names import check_name
+from optimizers.runtime.task.user_errors import raised_by, said
 from optimizers.topology import Topology
 from sketches import checks
 
@@ -31,6 +34,24 @@ class Workload:
     topology: Topology
     stream: Callable[[float, int], Iterator[Batch]]
 
+    def __post_init__(self) -> None:
+        check_name("workload", self.name)
+        if not isinstance(self.about, str):
+            raise InvalidValueError(
+                f"workload {self.name!r}: about={self.about!r} is not text; say in a sentence what "
+                "the stream is like"
+            )
+        if not isinstance(self.topology, Topology):
+            raise InvalidValueError(
+                f"workload {self.name!r}: topology={self.topology!r} is not a Topology; give the "
+                "job, such as Topology.source(...).then(...)"
+            )
+        if not callable(self.stream):
+            raise InvalidValueError(
+                f"workload {self.name!r}: stream={self.stream!r} is not a function; give one of a "
+                "scale and a seed that yields batches"
+            )
+
     def batches(self, number: int, *, scale: float = 1.0, seed: int = 0) -> Iterator[Batch]:
         """Return so many batches.
 
@@ -41,4 +62,17 @@ class Workload:
         """
         whole = checks.whole("number", number, at_least=0)
         scaled = checks.number("scale", scale, above=0, up_to=_LARGEST)
-        return islice(self.stream(scaled, checks.seed(seed)), whole)
+        return islice(self._stream(scaled, checks.seed(seed)), whole)
+
+    def _stream(self, scale: float, seed: int) -> Iterator[Batch]:
+        """Yield what the stream does, and say whose it is if that raises."""
+        try:
+            yield from self.stream(scale, seed)
+        except PenstockError:
+            raise
+        except Exception as error:
+            told = raised_by(f"workload {self.name!r}: its stream", error)
+            raise told or InvalidValueError(
+                f"workload {self.name!r}: its stream cannot be drawn from: {said(error)}; give a "
+                "function of a scale and a seed that yields batches"
+            ) from error

@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 from contextlib import contextmanager
 
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from optimizers.cli import compare, main
 from optimizers.comparing import BatchFacts, Comparison, Difference, Outcome, Step
+from optimizers.plugins import registered
 
 
 def facts(batch, local):
@@ -83,6 +85,8 @@ def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
     ("arguments", "message"),
     [
         (["posts"], "unknown workload 'posts'; known: 'reach', 'shuffled', 'trending'"),
+        (["no_such_module:orders"], "workload 'no_such_module:orders' cannot be imported"),
+        (["math:pi"], "workload 'math:pi' is a float and no Workload"),
         (["--with", "albic"], "unknown strategy 'albic'"),
         (["--batches", "2"], "batches=2 is out of range; it must be at least 3"),
         (["--scale", "0"], "scale=0.0 is out of range"),
@@ -144,5 +148,24 @@ def test_an_interruption_ends_with_exit_code_130(asked, monkeypatch, capsys):
 def test_the_workloads_are_listed(capsys):
     assert 0 == main(["workloads"])
 
-    shown = capsys.readouterr().out
-    assert all(f"{name}: " in shown for name in ("trending", "shuffled"))
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert ["reach", "shuffled", "trending"] == shown
+
+
+def test_the_strategies_are_listed_a_line_each(capsys):
+    assert 0 == main(["strategies"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert list(registered()) == [line.split()[0] for line in lines]
+    assert all(len(line.split()) > 2 for line in lines)
+
+
+def test_a_workload_may_stand_in_a_module_of_the_working_directory(asked, tmp_path, monkeypatch):
+    source = "from optimizers.workloads import WORKLOADS\nmine = lambda: WORKLOADS['shuffled']\n"
+    (tmp_path / "streams_of_mine.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    assert 0 == main(["compare", "streams_of_mine:mine", "--scale", "0.01"])
+
+    assert "shuffled, scale 0.01, seed 0" == asked["title"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from optimizers.cli.tour import Calm
-from optimizers.comparing import variants
+from grouping.groupings import DChoices
 from optimizers.comparing.variants import DEFAULT, variants_of
 from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Hash
 from optimizers.strategies.locality import Locality
 
@@ -23,21 +23,17 @@ def test_a_chain_is_written_with_plus():
     assert (Locality(), Hash()) == found.steps
 
 
-def test_strategies_of_other_packages_go_by_their_names(monkeypatch):
-    monkeypatch.setattr(variants, "registered", lambda: {"calm": "calm_streams:Calm"})
-    monkeypatch.setattr(variants, "create", lambda name: {"calm": Calm()}[name])
+def test_baselines_go_by_their_names_and_in_chains():
+    found = variants_of(["d-choices", "both=d-choices+hash"])
 
-    assert {"calm": Calm()} == variants_of(["calm"])
-    with pytest.raises(
-        UnknownNameError, match="known: 'hash', 'published', 'locality', 'osg', 'calm'"
-    ):
-        variants_of(["clam"])
+    assert Everywhere(DChoices()) == found["d-choices"]
+    assert (Everywhere(DChoices()), Hash()) == found["both"].steps
 
 
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (["albic"], UnknownNameError, "unknown strategy 'albic'; known: 'hash', 'published', 'loc"),
+        (["albic"], UnknownNameError, "unknown strategy 'albic'; known: 'd-choices', 'fields'"),
         (["x=locality+"], UnknownNameError, "unknown strategy ''"),
         ([""], InvalidValueError, "'' is no variant; write a strategy"),
         (["x="], InvalidValueError, "'x=' is no variant"),

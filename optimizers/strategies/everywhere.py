@@ -1,0 +1,86 @@
+"""Any grouping as a strategy: it is decided for wherever it fits."""
+
+from dataclasses import dataclass
+
+from grouping.grouping import Grouping
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
+from optimizers.operators import Edge
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Note, Plan
+from optimizers.statistics import Statistics
+from optimizers.topology import Topology
+
+
+@dataclass(frozen=True)
+class Everywhere(Optimizer):
+    """Decides for one grouping, on every edge that it fits.
+
+    Baselines such as `ShortestQueue` or `DChoices` are groupings; this makes strategies of them,
+    to be compared and chained like any other.
+
+    >>> from grouping.groupings import DChoices, Shuffle
+    >>> job = Topology.source("posts").then("clean").then("count", key="tag", partial=True)
+    >>> Everywhere(Shuffle()).plan(job, Cluster.uniform(2), Statistics(), Plan()).scheduling
+    FrozenMap({('posts', 'clean'): Shuffle()})
+    >>> Everywhere(DChoices()).plan(job, Cluster.uniform(2), Statistics(), Plan()).routing
+    FrozenMap({'count': DChoices(threshold=None, tolerance=0.0001)})
+
+    A grouping that splits keys over instances fits an operator with a key only where that is
+    ``partial``; one that chooses by key fits an operator without a key only where the edge names
+    one (``edge_key``).
+
+    Attributes:
+        grouping: the grouping to decide for.
+    """
+
+    grouping: Grouping
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.grouping, Grouping):
+            raise InvalidValueError(
+                f"{self.grouping!r} is not a Grouping; write Everywhere(Shuffle()), say"
+            )
+
+    @property
+    def name(self) -> str:
+        """How the strategy is called in notes and reports."""
+        return f"Everywhere({self.grouping.kind})"
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Return the grouping for every operator with a key and every other edge that it fits."""
+        obstacles = {edge: self._obstacle(topology, edge) for edge in topology.edges}
+        fitting = [edge for edge, obstacle in obstacles.items() if not obstacle]
+        if not fitting:
+            reasons = ", ".join(dict.fromkeys(obstacles.values())) or "no operator feeds another"
+            text = f"can do nothing for this job: {reasons}"
+            return Plan(notes=(Note(self.name, "the job", text, idle=True),))
+        return Plan(
+            routing={e.target: self.grouping for e in fitting if topology.operator(e.target).keyed},
+            scheduling={
+                e.name: self.grouping for e in fitting if not topology.operator(e.target).keyed
+            },
+        )
+
+    def _obstacle(self, topology: Topology, edge: Edge) -> str:
+        """Return why the grouping does not fit an edge; empty if it does."""
+        grouping, target = self.grouping, topology.operator(edge.target)
+        if grouping.instances not in (None, target.parallelism):
+            return (
+                f"it was made for {grouping.instances} instances and operator {target.name!r} "
+                f"has {target.parallelism}"
+            )
+        if not target.keyed:
+            if grouping.needs_key and edge.key is None:
+                return f"edge {edge} names no key to choose by (give it with edge_key)"
+            return ""
+        if not grouping.needs_key:
+            return f"operator {target.name!r} keeps state by its key, and it does not go by keys"
+        if not grouping.one_owner and not target.partial:
+            return (
+                f"it splits keys, and operator {target.name!r} keeps each in one place (set "
+                "partial=True if its results are merged downstream)"
+            )
+        return ""
