@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from grouping.grouping import Grouping
 from optimizers.cluster import Cluster
-from optimizers.errors import InvalidValueError
-from optimizers.operators import Edge
+from optimizers.errors import InvalidValueError, TopologyError
+from optimizers.operators import Edge, check_grouping
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Statistics
@@ -66,21 +66,11 @@ class Everywhere(Optimizer):
 
     def _obstacle(self, topology: Topology, edge: Edge) -> str:
         """Return why the grouping does not fit an edge; empty if it does."""
-        grouping, target = self.grouping, topology.operator(edge.target)
-        if grouping.instances not in (None, target.parallelism):
-            return (
-                f"it was made for {grouping.instances} instances and operator {target.name!r} "
-                f"has {target.parallelism}"
-            )
-        if not target.keyed:
-            if grouping.needs_key and edge.key is None:
-                return f"edge {edge} names no key to choose by (give it with edge_key)"
-            return ""
-        if not grouping.needs_key:
-            return f"operator {target.name!r} keeps state by its key, and it does not go by keys"
-        if not grouping.one_owner and not target.partial:
-            return (
-                f"it splits keys, and operator {target.name!r} keeps each in one place (set "
-                "partial=True if its results are merged downstream)"
-            )
+        target = topology.operator(edge.target)
+        if target.keyed and not self.grouping.needs_key:
+            return f"{self.grouping.kind} does not go by keys, and operator {target.name!r} does"
+        try:
+            check_grouping(edge, target, self.grouping)
+        except TopologyError as error:
+            return str(error)
         return ""

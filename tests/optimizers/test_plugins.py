@@ -11,6 +11,7 @@ import pytest
 from grouping.groupings import (
     GROUPINGS,
     DistributionAware,
+    GroupTable,
     PartialKey,
     RoutingTable,
     Shuffle,
@@ -157,7 +158,8 @@ def test_every_grouping_that_needs_no_keys_to_be_made_is_a_baseline():
     made = [plugins.create(name) for name in plugins.registered()]
     found = {type(made.grouping) for made in made if isinstance(made, Everywhere)}
 
-    assert set(GROUPINGS) - {RoutingTable, DistributionAware, WorstCase} == found
+    needing_keys = {GroupTable, RoutingTable, DistributionAware, WorstCase}
+    assert set(GROUPINGS) - needing_keys == found
 
 
 def test_settings_that_make_no_sense_are_refused_by_their_own_error():

@@ -10,6 +10,7 @@ from grouping.groupings import (
     DChoices,
     DistributionAware,
     Fields,
+    GroupTable,
     PartialKey,
     RoutingTable,
     ShortestQueue,
@@ -32,6 +33,7 @@ from optimizers.testing import OptimizerContract, World, example_statistics
 TABLE = RoutingTable(["a", "b"], [0, 2], 3)
 MADE_OF_DATA = {
     RoutingTable: TABLE,
+    GroupTable: GroupTable(["a", "b"], [0, 5], 128),
     DistributionAware: DistributionAware(TABLE, [0, 1, 2, 2, 1]),
     WorstCase: WorstCase(TABLE),
 }
@@ -99,24 +101,16 @@ def test_hash_is_fields_and_shuffle_everywhere(topology):
     assert dict(hashed.scheduling) == dict(ask(Shuffle(), topology).scheduling)
 
 
+BY_AUTHOR = Topology.source("posts").then("by_author", key="author", parallelism=2)
 HINDRANCES = {
-    "operator 'by_author' keeps state by its key, and it does not go by keys": (
-        Shuffle(),
-        Topology.source("posts").then("by_author", key="author"),
-    ),
-    "it splits keys, and operator 'by_author' keeps each in one place (set partial=True if its "
-    "results are merged downstream)": (
-        DChoices(),
-        Topology.source("posts").then("by_author", key="author"),
-    ),
-    "edge posts -> clean names no key to choose by (give it with edge_key)": (
-        PartialKey(),
-        Topology.source("posts").then("clean"),
-    ),
-    "it was made for 3 instances and operator 'by_author' has 2": (
-        TABLE,
-        Topology.source("posts").then("by_author", key="author", parallelism=2),
-    ),
+    "shuffle does not go by keys, and operator 'by_author' does": (Shuffle(), BY_AUTHOR),
+    "edge posts -> by_author: d_choices spreads one key over several instances, but operator "
+    "'by_author' keeps state by author; use Fields(), or set partial=True if its results are "
+    "merged downstream": (DChoices(), BY_AUTHOR),
+    "edge posts -> clean: partial_key needs a key and operator 'clean' has none; give the operator "
+    "a key, or the edge one of its own": (PartialKey(), Topology.source("posts").then("clean")),
+    "edge posts -> by_author: the grouping was made for 3 instances and operator 'by_author' has "
+    "2; make it anew for 2": (TABLE, BY_AUTHOR),
     "no operator feeds another": (Shuffle(), Topology.source("posts")),
 }
 
