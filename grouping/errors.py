@@ -5,3 +5,7 @@ from sketches.errors import PenstockError
 
 class PartitionError(PenstockError, ValueError):
     """Keys cannot be divided among instances as asked."""
+
+
+class PlacementError(PenstockError, ValueError):
+    """Key groups cannot be placed on nodes as asked."""

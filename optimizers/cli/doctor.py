@@ -16,7 +16,7 @@ from time import perf_counter
 from optimizers.errors import PenstockError
 from optimizers.package_guard import PACKAGES, check_packages
 
-NEEDED = ("numpy", "pyarrow", "pandas", "pyspark", "datasketches", "pymetis", "rich")
+NEEDED = ("numpy", "pyarrow", "pandas", "pyspark", "datasketches", "pymetis", "pulp", "rich")
 """The packages whose versions are looked at."""
 
 JAVA = (17, 21)

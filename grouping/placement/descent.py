@@ -1,0 +1,212 @@
+"""Steepest descent: move and swap key groups as long as that evens the load out, within a budget.
+
+What is made smaller is the sum, over nodes and dimensions, of the fourth power of the excess over
+the target: close to the largest excess, but it also tells apart two assignments with the same one.
+Each step takes, of all moves of one set of groups and all swaps of two, the one that gains most for
+what it costs. A step may take a former one back, and then has its cost returned.
+
+Which step is best between two nodes depends on these two alone. So the best of each pair is kept,
+and after a step only the pairs with one of its two nodes are looked at again. Of many nodes, only
+pairs with one of those furthest from their target are looked at: others decide nothing yet.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.errors import PlacementError
+from grouping.placement.problem import ROUNDING, Floats, Nodes, PlacementProblem
+
+_NEGLIGIBLE = 1e-12  # of the sum: what rounding may seem to gain
+_FREE = 1e30  # so much better is a step that costs nothing
+_NONE = -np.inf
+_FURTHEST = 16  # nodes, at least, whose pairs with all others are looked at
+
+
+@dataclass(frozen=True)
+class Units:
+    """Sets of groups that move as one, and behind them an empty unit for each node.
+
+    With the empty ones, to move a unit is to swap it with the empty unit of another node.
+
+    Attributes:
+        loads: of shape (dimensions, units).
+        price: what has been paid once a unit is on a node, of shape (units, nodes).
+        count: how many units hold groups.
+    """
+
+    loads: Floats
+    price: Floats
+    count: int
+
+    @classmethod
+    def of(cls, problem: PlacementProblem) -> "Units":
+        """Gather the groups of each set."""
+        count, nodes = int(problem.sets.max(initial=-1)) + 1, problem.nodes
+        held = np.zeros((count, nodes))
+        np.add.at(held, (problem.sets, problem.current), problem.costs)
+        price = held.sum(axis=1, keepdims=True) - held
+        price[price < ROUNDING * held.sum(axis=1, keepdims=True)] = 0.0
+        loads = np.stack([np.bincount(problem.sets, row, count) for row in problem.loads])
+        empty = np.zeros((len(loads), nodes))
+        return cls(np.hstack([loads, empty]), np.vstack([price, np.zeros((nodes, nodes))]), count)
+
+
+class Descent:
+    """A search that stands at one assignment and goes down from it.
+
+    Args:
+        problem: what is to be placed.
+        units: its units.
+        at: the node of each unit to begin with; without, where most of it is now.
+
+    Raises:
+        PlacementError: sets that are on several nodes cannot be brought together in the budget.
+    """
+
+    def __init__(self, problem: PlacementProblem, units: Units, at: Nodes | None = None) -> None:
+        self._problem, self._units = problem, units
+        count = units.count
+        homes = units.price[:count].argmin(axis=1) if at is None else at
+        self._at = np.concatenate([homes, np.arange(problem.nodes)]).astype(np.int64)
+        self.spent = float(units.price[np.arange(count), self._at[:count]].sum())
+        if not problem.affords(self.spent):
+            raise PlacementError(
+                f"it costs {self.spent:g} to bring the groups that belong together to one node "
+                f"each, and the budget is {problem.budget:g}; give more, or fewer of them"
+            )
+        self._excess = problem.excess(self.assignment)
+        self._scale = float(np.abs(self._excess).max()) or 1.0
+
+    @property
+    def units_at(self) -> Nodes:
+        """The node of each unit."""
+        return self._at[: self._units.count].astype(np.int32)
+
+    @property
+    def assignment(self) -> Nodes:
+        """The node of each group."""
+        found: Nodes = self._at[self._problem.sets].astype(np.int32)
+        return found
+
+    @property
+    def strain(self) -> float:
+        """How far the farthest node is from its target, those that drain included."""
+        return float(np.abs(self._excess).max())
+
+    @property
+    def energy(self) -> float:
+        """What is made smaller, in units of its own."""
+        return float(_fourth(self._excess / self._scale).sum())
+
+    def run(self) -> Nodes:
+        """Go down to the end; return the units' nodes where the strain was least on the way."""
+        nodes = self._problem.nodes
+        self._score = np.full((nodes, nodes), _NONE)
+        self._first = np.zeros((nodes, nodes), np.int64)
+        self._second = np.zeros((nodes, nodes), np.int64)
+        self._seen = np.zeros(nodes, np.bool_)
+        best, lowest = self.units_at, self.strain
+        while self._step():
+            strain = self.strain
+            if strain < lowest * (1 - ROUNDING):
+                best, lowest = self.units_at, strain
+        return best
+
+    def _step(self) -> bool:
+        """Take the best step; return whether there was one."""
+        self._look_at_furthest()
+        while True:
+            here, there = divmod(int(self._score.argmax()), self._problem.nodes)
+            if self._score[here, there] == _NONE:
+                return False
+            one, other = int(self._first[here, there]), int(self._second[here, there])
+            cost = self._cost(one, other)
+            if self._problem.affords(self.spent + cost):
+                break
+            # Less is left by now than when these pairs were looked at.
+            self._look_at(here)
+        source, target = int(self._at[one]), int(self._at[other])
+        moved = self._units.loads[:, one] - self._units.loads[:, other]
+        self._excess[:, source] -= moved / self._problem.capacities[source]
+        self._excess[:, target] += moved / self._problem.capacities[target]
+        self.spent += cost
+        for unit, node in ((one, target), (other, source)):
+            if unit < self._units.count:
+                self._at[unit] = node
+        self._look_at(source)
+        self._look_at(target)
+        return True
+
+    def _look_at_furthest(self) -> None:
+        """Look at the nodes furthest from their target that were not looked at yet."""
+        far = np.abs(self._excess).max(axis=0)
+        count = min(_FURTHEST, len(far))
+        for node in np.argpartition(-far, count - 1)[:count]:
+            if not self._seen[node]:
+                self._look_at(int(node))
+
+    def _cost(self, one: int, other: int) -> float:
+        """Return what it costs to swap two units."""
+        price, here, there = self._units.price, self._at[one], self._at[other]
+        forth, back = price[one, there] - price[one, here], price[other, here] - price[other, there]
+        return float(forth + back)
+
+    def _look_at(self, node: int) -> None:
+        """Find the best step between a node and each other."""
+        self._seen[node] = True
+        units, at, capacities = self._units, self._at, self._problem.capacities
+        mine = np.flatnonzero(at == node)  # its empty unit is the last of them
+        others = np.flatnonzero(at != node)
+        if not len(others):
+            return
+        theirs = at[others]
+        gained = np.zeros((len(mine), len(others)))
+        for row, excess in zip(units.loads, self._excess / self._scale, strict=True):
+            moved = (row[mine][:, None] - row[others]) / self._scale
+            here = moved / -capacities[node] + excess[node]
+            there = moved / capacities[theirs] + excess[theirs]
+            gained += _fourth(excess[node]) + _fourth(excess[theirs])
+            gained -= _fourth(here) + _fourth(there)
+        price = units.price
+        back = price[others, node] - price[others, theirs]
+        cost = price[mine][:, theirs] - price[mine, node][:, None] + back
+        self._rank(node, gained, cost, mine, others)
+
+    def _rank(
+        self,
+        node: int,
+        gained: Floats,
+        cost: Floats,
+        mine: NDArray[np.int64],
+        others: NDArray[np.int64],
+    ) -> None:
+        """Keep the best step with each other node: by gain for its cost, as far as affordable."""
+        limit = self._problem.budget * (1 + ROUNDING) - self.spent
+        free = cost <= 0
+        score = np.where(free, gained * _FREE, gained / np.where(free, 1.0, cost))
+        score[(gained <= _NEGLIGIBLE * self.energy) | (cost > limit)] = _NONE
+        rows = score.argmax(axis=0)
+        best = score[rows, np.arange(len(others))]
+        # The best unit of each other node: the last one after sorting by node and score.
+        theirs = self._at[others]
+        order = np.lexsort((-others, best, theirs))
+        last = np.flatnonzero(np.append(theirs[order][1:] != theirs[order][:-1], True))
+        chosen = order[last]
+        partners = theirs[chosen]
+        for table, values in (
+            (self._score, best[chosen]),
+            (self._first, mine[rows[chosen]]),
+            (self._second, others[chosen]),
+        ):
+            table[node, partners] = values
+        self._score[partners, node] = best[chosen]
+        self._first[partners, node] = others[chosen]
+        self._second[partners, node] = mine[rows[chosen]]
+
+
+def _fourth(values: Floats) -> Floats:
+    squares = values * values
+    found: Floats = squares * squares
+    return found

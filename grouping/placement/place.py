@@ -1,0 +1,175 @@
+"""Placing key groups on nodes, so that load is even and little has to move."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grouping.placement.bounds import least_distance
+from grouping.placement.descent import Descent, Units
+from grouping.placement.milp import check_solver, improve
+from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
+from sketches.checks import number, whole
+from sketches.values import ArrayValue, protected
+
+_RETURNED = (0.1, 0.6)  # the share of the moves that a round takes back, at least and at most
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPlacement(ArrayValue):
+    """Where each key group is to be.
+
+    Attributes:
+        assignment: the node of each group.
+        load_distance: the largest difference between the usage of a node and the mean.
+        moves: how many groups change their node.
+        cost: what these moves cost together.
+        bound: no placement within the budget has a smaller load distance.
+    """
+
+    assignment: Nodes
+    load_distance: float
+    moves: int
+    cost: float
+    bound: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "assignment", protected(self.assignment))
+
+
+def place_groups(  # noqa: PLR0913
+    loads: Any,
+    current: Any,
+    nodes: int,
+    *,
+    budget: float,
+    migration_cost: Any = None,
+    capacities: Any = None,
+    draining: Iterable[int] = (),
+    together: Iterable[Iterable[int]] = (),
+    rounds: int = 0,
+    time_limit: float | None = None,
+    solver: str = "CBC",
+) -> GroupPlacement:
+    """Return where each key group is to be, for even load at no more than a cost.
+
+    Moves and swaps that even the load out most for what they cost are taken one by one, until the
+    budget is spent or nothing is gained. Where nothing is gained at all, nothing moves. The answer
+    is the same in every process, unless there is a time limit.
+
+    >>> found = place_groups([4, 4, 4, 0, 0, 0], [0, 0, 0, 1, 1, 1], 2, budget=1)
+    >>> found.assignment.tolist(), found.load_distance
+    ([1, 0, 0, 1, 1, 1], 2.0)
+
+    Args:
+        loads: the load of each group, as one row, or as one row for each dimension. On Spark a
+            stage is a dimension: stages run one after another, so each is to be even.
+        current: the number of the node on which each group is.
+        nodes: how many nodes there are.
+        budget: what all moves may cost together.
+        migration_cost: what it costs to move each group; without, 1.
+        capacities: the capacity of each node; without, 1.
+        draining: the numbers of nodes to be emptied.
+        together: sets of groups of which each is to be on one node; sets that share a group are
+            one.
+        rounds: how often a part of the moves is taken back, in search of better ones.
+        time_limit: for so many seconds a solver looks for something better, from what was found,
+            and for a better bound; without, none does.
+        solver: which one: "CBC" or "HiGHS".
+
+    Raises:
+        InvalidValueError: an argument is not what it should be.
+        PlacementError: all nodes drain; or sets that are on several nodes now cannot be brought
+            together for the budget.
+    """
+    problem = PlacementProblem.of(
+        loads,
+        current,
+        nodes,
+        budget=budget,
+        migration_cost=migration_cost,
+        capacities=capacities,
+        draining=draining,
+        together=together,
+    )
+    rounds = whole("rounds", rounds, at_least=0)
+    seconds = None if time_limit is None else number("time_limit", time_limit, above=0.0)
+    check_solver(solver)
+    found = _emptied(problem, _searched(problem, Units.of(problem), rounds))
+    bound = least_distance(problem)
+    if seconds is not None:
+        found, proven = improve(problem, found, seconds, solver)
+        bound = max(bound, proven)
+    if problem.whole(problem.current) and not _better(problem, found, problem.current):
+        found = problem.current
+    moves = int((found != problem.current).sum())
+    distance = problem.distance(found)
+    return GroupPlacement(found, distance, moves, problem.cost(found), min(bound, distance))
+
+
+def _better(problem: PlacementProblem, one: Nodes, other: Nodes) -> bool:
+    """Return whether an assignment is better than another: more even, or with less to drain."""
+    first, second = _strain(problem, one), _strain(problem, other)
+    if abs(first - second) > ROUNDING * max(first, second):
+        return first < second
+    return problem.left(one) < problem.left(other)
+
+
+def _strain(problem: PlacementProblem, assignment: Nodes) -> float:
+    """Return how far the farthest node is from its target, those that drain included."""
+    return float(np.abs(problem.excess(assignment)).max())
+
+
+def _searched(problem: PlacementProblem, units: Units, rounds: int) -> Nodes:
+    """Return the best assignment of a descent, and of others that begin close to its end."""
+    homes = Descent(problem, units).units_at
+    best = Descent(problem, units).run()
+    lowest = _strain(problem, best[problem.sets])
+    for turn in range(rounds):
+        found = Descent(problem, units, _shaken(problem, units, best, homes, turn)).run()
+        strain = _strain(problem, found[problem.sets])
+        if strain < lowest:
+            best, lowest = found, strain
+    assignment: Nodes = best[problem.sets].astype(np.int32)
+    return assignment
+
+
+def _shaken(problem: PlacementProblem, units: Units, best: Nodes, homes: Nodes, turn: int) -> Nodes:
+    """Return an assignment near one: some moves taken back, and each other time one at random."""
+    drawn = np.random.default_rng(turn)
+    shaken = best.copy()
+    moved = np.flatnonzero(best != homes)
+    back = moved[drawn.random(len(moved)) < drawn.uniform(*_RETURNED)]
+    shaken[back] = homes[back]
+    if turn % 2:
+        return shaken
+    unit = drawn.integers(units.count)
+    before, shaken[unit] = shaken[unit], drawn.choice(np.flatnonzero(~problem.draining))
+    if not problem.affords(float(units.price[np.arange(units.count), shaken].sum())):
+        shaken[unit] = before
+    return shaken
+
+
+def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
+    """Take what can be taken from nodes that drain at no loss: groups without load, above all."""
+    found = assignment.copy()
+    leaving = np.flatnonzero(problem.draining[found])
+    if not len(leaving):
+        return found
+    limit, spent = _strain(problem, found), problem.cost(found)
+    staying = np.flatnonzero(~problem.draining)
+    for number_of_set in dict.fromkeys(problem.sets[leaving].tolist()):
+        members = np.flatnonzero(problem.sets == number_of_set)
+        price = float(problem.costs[members].sum())
+        paid = float(problem.costs[members][found[members] != problem.current[members]].sum())
+        if not problem.affords(spent + price - paid):
+            continue
+        excess = problem.excess(found)[:, staying]
+        added = problem.loads[:, members].sum(axis=1)[:, None] / problem.capacities[staying]
+        after = (excess + added).max(axis=0)
+        target = int(after.argmin())
+        if after[target] <= limit:
+            found[members] = staying[target]
+            spent += price - paid
+    return found

@@ -1,0 +1,206 @@
+"""The placement problem as arrays: loads of key groups, where they are, and what a move costs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grouping.errors import PlacementError
+from sketches.checks import amount, whole
+from sketches.errors import InvalidValueError
+from sketches.values import ArrayValue, listed, numeric, protected
+
+Floats: TypeAlias = NDArray[np.float64]
+Nodes: TypeAlias = NDArray[np.int32]
+
+ROUNDING = 1e-9
+"""By how much sums of costs may exceed a budget, as a share of it: what rounding adds up to."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlacementProblem(ArrayValue):
+    """Where key groups are now, and what limits where they may go.
+
+    The *usage* of a node is the load on it divided by its capacity. Each node that stays has the
+    same target usage, `mean`: all load over the capacity of the nodes that stay. The *load
+    distance* of an assignment is the largest difference between usage and target on these nodes,
+    in any dimension. Nodes that drain have the target 0 and do not count.
+
+    Attributes:
+        loads: the load of each group, of shape (dimensions, groups): on Spark, one dimension for
+            each stage, as stages do not overlap.
+        current: the node of each group now.
+        capacities: the capacity of each node.
+        draining: whether each node is to be emptied.
+        costs: what it costs to move each group.
+        budget: what all moves together may cost.
+        sets: for each group, the number of the set that it belongs to; groups of a set end up on
+            one node. A group by itself is a set of one.
+    """
+
+    loads: Floats
+    current: Nodes
+    capacities: Floats
+    draining: NDArray[np.bool_]
+    costs: Floats
+    budget: float
+    sets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name in ("loads", "current", "capacities", "draining", "costs", "sets"):
+            object.__setattr__(self, name, protected(getattr(self, name)))
+
+    @classmethod
+    def of(  # noqa: PLR0913
+        cls,
+        loads: Any,
+        current: Any,
+        nodes: int,
+        *,
+        budget: float,
+        migration_cost: Any = None,
+        capacities: Any = None,
+        draining: Iterable[int] = (),
+        together: Iterable[Iterable[int]] = (),
+    ) -> "PlacementProblem":
+        """Check and build a problem; see `grouping.placement.place_groups` for the arguments."""
+        count = whole("nodes", nodes, at_least=1)
+        load = _amounts("loads", loads)
+        load = load[None, :] if load.ndim == 1 else load
+        if load.ndim != 2 or not len(load):
+            raise InvalidValueError(
+                f"loads of shape {load.shape}: give one load for each group, or one row of them "
+                "for each dimension"
+            )
+        groups = load.shape[1]
+        homes = _numbers("current", current, groups, count, "node")
+        power = np.ones(count) if capacities is None else _amounts("capacities", capacities)
+        _fit("capacities", power, count, "node")
+        if not (power > 0).all():
+            place = int(np.flatnonzero(~(power > 0))[0])
+            raise InvalidValueError(f"capacities[{place}]={power[place]}: a capacity is above 0")
+        costs = np.ones(groups) if migration_cost is None else _amounts("costs", migration_cost)
+        _fit("migration_cost", costs, groups, "group")
+        leaving = np.zeros(count, np.bool_)
+        drained = np.array(listed("draining", draining))
+        leaving[_numbers("draining", drained, len(drained), count, "node")] = True
+        if leaving.all():
+            raise PlacementError(
+                f"all {count} nodes drain, so that nothing can hold the groups; keep one"
+            )
+        return cls(
+            loads=load,
+            current=homes,
+            capacities=power,
+            draining=leaving,
+            costs=costs,
+            budget=amount("budget", budget),
+            sets=_sets(together, groups),
+        )
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are, with those that drain."""
+        return len(self.capacities)
+
+    @property
+    def groups(self) -> int:
+        """How many key groups there are."""
+        return len(self.current)
+
+    @cached_property
+    def mean(self) -> Floats:
+        """The target usage of nodes that stay, by dimension."""
+        power = self.capacities[~self.draining].sum()
+        found: Floats = self.loads.sum(axis=1) / power
+        return found
+
+    def excess(self, assignment: Nodes) -> Floats:
+        """Return by how much each node's usage is above its target, by dimension and node."""
+        held = [np.bincount(assignment, row, self.nodes) for row in self.loads]
+        usage: Floats = np.stack(held) / self.capacities
+        target = np.where(self.draining, 0.0, self.mean[:, None])
+        found: Floats = usage - target
+        return found
+
+    def distance(self, assignment: Nodes) -> float:
+        """Return the load distance of an assignment, over the nodes that stay."""
+        return float(np.abs(self.excess(assignment)[:, ~self.draining]).max())
+
+    def left(self, assignment: Nodes) -> int:
+        """Return how many groups are on nodes that drain."""
+        return int(self.draining[assignment].sum())
+
+    def cost(self, assignment: Nodes) -> float:
+        """Return what it costs to get from where the groups are to an assignment."""
+        return float(self.costs[assignment != self.current].sum())
+
+    def affords(self, cost: float) -> bool:
+        """Return whether a cost is within the budget, but for rounding."""
+        return cost <= self.budget * (1 + ROUNDING)
+
+    def whole(self, assignment: Nodes) -> bool:
+        """Return whether each set of groups is on one node."""
+        first = np.full(int(self.sets.max(initial=-1)) + 1, -1)
+        first[self.sets[::-1]] = assignment[::-1]
+        return bool((assignment == first[self.sets]).all())
+
+
+def _amounts(name: str, values: Any) -> Floats:
+    array = numeric(name, values)
+    if array.dtype.kind not in "iuf":
+        raise InvalidValueError(f"{name} of type {array.dtype} are not numbers; give floats")
+    array = array.astype(np.float64)
+    wrong = np.argwhere(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        raise InvalidValueError(
+            f"{name}{list(place)}={array[place]}: each must be finite and not negative"
+        )
+    return array
+
+
+def _fit(name: str, array: Floats, length: int, what: str) -> None:
+    if array.shape != (length,):
+        raise InvalidValueError(
+            f"{name} of shape {array.shape} do not fit {length} {what}s; give one for each {what}"
+        )
+
+
+def _numbers(name: str, values: Any, length: int, limit: int, what: str) -> Nodes:
+    array = numeric(name, values)
+    if array.shape != (length,) or (array.size and array.dtype.kind not in "iu"):
+        raise InvalidValueError(
+            f"{name} of shape {array.shape} and type {array.dtype}: give {length} {what} numbers"
+        )
+    wrong = np.flatnonzero((array < 0) | (array >= limit))
+    if len(wrong):
+        raise InvalidValueError(
+            f"{name}[{wrong[0]}]={array[wrong[0]]} is no {what}; give a number from 0 to "
+            f"{limit - 1}"
+        )
+    return array.astype(np.int32)
+
+
+def _sets(together: Iterable[Iterable[int]], groups: int) -> NDArray[np.int64]:
+    """Number the sets of groups that stay together: sets that share a group are one."""
+    parent = np.arange(groups)
+
+    def root(group: int) -> int:
+        while parent[group] != group:
+            parent[group] = parent[parent[group]]
+            group = int(parent[group])
+        return group
+
+    for place, members in enumerate(listed("together", together)):
+        given = np.array(listed(f"together[{place}]", members))
+        chosen = _numbers(f"together[{place}]", given, len(given), groups, "group").tolist()
+        for member in chosen[1:]:
+            first, other = sorted((root(chosen[0]), root(member)))
+            parent[other] = first
+    roots = np.array([root(group) for group in range(groups)], dtype=np.int64)
+    found: NDArray[np.int64] = np.unique(roots, return_inverse=True)[1].astype(np.int64)
+    return found

@@ -1,0 +1,257 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grouping.errors import PlacementError
+from grouping.placement import PlacementProblem, least_distance, place_groups
+from grouping.placement.descent import Descent, Units
+from grouping.placement.milp import PlacementProgram
+from sketches.errors import InvalidValueError, MissingPackageError
+
+
+@st.composite
+def problems(draw, *, most_groups=6, most_nodes=3):
+    """Problems that are small enough to try all assignments."""
+    groups, nodes = draw(st.integers(1, most_groups)), draw(st.integers(1, most_nodes))
+    dimensions = draw(st.integers(1, 2))
+    numbers = st.integers(0, 9)
+    loads = draw(
+        st.lists(
+            st.lists(numbers, min_size=groups, max_size=groups),
+            min_size=dimensions,
+            max_size=dimensions,
+        )
+    )
+    current = draw(st.lists(st.integers(0, nodes - 1), min_size=groups, max_size=groups))
+    draining = draw(st.sets(st.integers(0, nodes - 1), max_size=nodes - 1))
+    return {
+        "loads": loads,
+        "current": current,
+        "nodes": nodes,
+        "budget": draw(st.integers(0, 8)),
+        "migration_cost": draw(st.lists(st.integers(0, 4), min_size=groups, max_size=groups)),
+        "capacities": draw(st.lists(st.integers(1, 3), min_size=nodes, max_size=nodes)),
+        "draining": sorted(draining),
+    }
+
+
+@st.composite
+def sets_of(draw, groups):
+    members = st.lists(st.integers(0, groups - 1), min_size=1, max_size=3)
+    return draw(st.lists(members, max_size=2))
+
+
+def affordable(problem):
+    """All assignments within the budget that keep sets together."""
+    for chosen in itertools.product(range(problem.nodes), repeat=problem.groups):
+        assignment = np.array(chosen, dtype=np.int32)
+        if problem.affords(problem.cost(assignment)) and problem.whole(assignment):
+            yield assignment
+
+
+def strain(problem, assignment):
+    return float(np.abs(problem.excess(assignment)).max())
+
+
+@given(problems(), st.data())
+def test_what_is_placed_is_affordable_and_whole_and_no_worse_than_before(given, data):
+    together = data.draw(sets_of(len(given["current"])))
+    problem = PlacementProblem.of(**given, together=together)
+    if not any(True for _ in affordable(problem)):
+        with pytest.raises(PlacementError, match="belong together"):
+            place_groups(**given, together=together)
+        return
+    try:
+        found = place_groups(**given, together=together, rounds=2)
+    except PlacementError:  # sets can be brought together, but not where most of each is
+        assert not problem.whole(problem.current)
+        return
+
+    assert problem.affords(problem.cost(found.assignment))
+    assert problem.whole(found.assignment)
+    assert found.cost == problem.cost(found.assignment)
+    assert found.moves == (found.assignment != problem.current).sum()
+    assert found.load_distance == pytest.approx(problem.distance(found.assignment))
+    if problem.whole(problem.current):
+        before, after = strain(problem, problem.current), strain(problem, found.assignment)
+        assert after <= before * (1 + 1e-9)
+        if found.moves:
+            fewer = problem.left(found.assignment) < problem.left(problem.current)
+            assert after < before or fewer
+
+
+@given(problems())
+def test_the_bound_is_below_all_that_is_affordable(given):
+    problem = PlacementProblem.of(**given)
+
+    least = min(problem.distance(assignment) for assignment in affordable(problem))
+
+    assert least_distance(problem) <= least * (1 + 1e-9) + 1e-12
+    found = place_groups(**given)
+    assert found.bound <= found.load_distance
+
+
+@given(problems(most_groups=5))
+def test_a_descent_keeps_its_accounts(given):
+    problem = PlacementProblem.of(**given)
+    descent = Descent(problem, Units.of(problem))
+
+    best = descent.run()
+
+    assert strain(problem, descent.assignment) == pytest.approx(descent.strain, abs=1e-9)
+    assert problem.cost(descent.assignment) == pytest.approx(descent.spent)
+    assert strain(problem, best[problem.sets]) <= descent.strain + 1e-9
+
+
+def test_a_descent_ends_where_no_single_step_gains():
+    drawn = np.random.default_rng(5)
+    loads, current = drawn.gamma(2.0, 1.0, 30), drawn.integers(0, 4, 30)
+    problem = PlacementProblem.of(loads, current, 4, budget=30)
+    descent = Descent(problem, Units.of(problem))
+    descent.run()
+    at, energy = descent.assignment, lambda one: float((problem.excess(one) ** 4).sum())
+
+    moves = []
+    for group, node in itertools.product(range(30), range(4)):
+        moves.append(at.copy())
+        moves[-1][group] = node
+    for one, other in itertools.combinations(range(30), 2):
+        moves.append(at.copy())
+        moves[-1][[one, other]] = at[[other, one]]
+
+    assert min(map(energy, moves)) >= energy(at) * (1 - 1e-6)
+
+
+# What is optimal in small, by trying all: how close the search has to come.
+@pytest.mark.parametrize("seed", range(6))
+def test_it_comes_close_to_the_best_of_all(seed):
+    drawn = np.random.default_rng(seed)
+    loads, current = drawn.gamma(2.0, 1.0, 9), drawn.integers(0, 3, 9)
+    problem = PlacementProblem.of(loads, current, 3, budget=4)
+    least = min(problem.distance(assignment) for assignment in affordable(problem))
+
+    found = place_groups(loads, current, 3, budget=4, rounds=100)
+
+    assert least <= found.load_distance * (1 + 1e-9)
+    assert found.load_distance <= 1.1 * least + 0.01
+
+
+@pytest.mark.parametrize("solver", ["CBC", "HiGHS"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_program_finds_the_best_of_all(seed, solver):
+    drawn = np.random.default_rng(seed)
+    loads, current = drawn.gamma(2.0, 1.0, 7), drawn.integers(0, 3, 7)
+    problem = PlacementProblem.of(loads, current, 3, budget=3, draining=[2] if seed == 1 else [])
+    least = min(problem.distance(assignment) for assignment in affordable(problem))
+
+    assignment, proven = PlacementProgram(problem).solve(30, solver)
+    improved = place_groups(
+        loads,
+        current,
+        3,
+        budget=3,
+        draining=problem.draining.nonzero()[0],
+        time_limit=30,
+        solver=solver,
+    )
+
+    assert problem.affords(problem.cost(assignment))
+    assert problem.distance(assignment) == pytest.approx(least, abs=1e-4)
+    assert proven == pytest.approx(least, abs=1e-4)
+    assert improved.load_distance == pytest.approx(least, abs=1e-4)
+
+
+def test_the_printed_program_can_place_a_group_of_more_than_twice_the_mean():
+    loads, current = [10.0, 1.0, 1.0, 1.0], [0, 0, 1, 2]
+    problem = PlacementProblem.of(loads, current, 3, budget=4)
+
+    assignment, _ = PlacementProgram(problem, as_printed=True).solve(10)
+
+    assert assignment is not None
+    assert problem.distance(assignment) == pytest.approx(10 - 13 / 3)
+
+
+def test_nodes_of_more_capacity_get_more():
+    found = place_groups([1.0] * 12, [0] * 12, 3, budget=12, capacities=[1, 2, 3])
+
+    assert np.bincount(found.assignment).tolist() == [2, 4, 6]
+    assert found.load_distance == pytest.approx(0, abs=1e-12)
+
+
+def test_a_node_that_drains_is_emptied_of_groups_without_load_too():
+    loads = [2.0, 2.0, 0.0, 0.0, 2.0, 2.0]
+
+    found = place_groups(loads, [0, 0, 0, 0, 1, 2], 3, budget=4, draining=[0])
+
+    assert not (found.assignment == 0).any()
+    assert found.load_distance == 0
+
+
+def test_a_drain_goes_on_within_each_budget():
+    current, periods = np.array([0] * 6 + [1] * 6 + [2] * 6), 0
+    while (current == 0).any():
+        found = place_groups([1.0] * 18, current, 3, budget=2, draining=[0])
+        assert 1 <= found.cost <= 2
+        current, periods = found.assignment, periods + 1
+
+    assert periods == 3
+
+
+def test_each_dimension_is_balanced_where_a_sum_would_not_be():
+    loads = np.array([[1.0, 1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]])
+    current = [0, 0, 0, 0, 1, 1, 1, 1]  # even by sum: each node has one stage
+
+    assert place_groups(loads.sum(axis=0), current, 2, budget=8).moves == 0
+    found = place_groups(loads, current, 2, budget=8)
+    assert found.load_distance == 0
+    assert found.moves == 4
+
+
+def test_the_same_answer_for_the_same_question():
+    drawn = np.random.default_rng(0)
+    loads, current = drawn.gamma(2.0, 1.0, 60), drawn.integers(0, 5, 60)
+
+    first, second = (place_groups(loads, current, 5, budget=7, rounds=5) for _ in range(2))
+
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"loads": [1, float("nan")]}, r"loads\[1\]=nan: each must be finite"),
+        ({"loads": ["a", "b"]}, "are not numbers"),
+        ({"loads": [[[1, 2]]]}, "give one load for each group"),
+        ({"current": [0, 2]}, r"current\[1\]=2 is no node; give a number from 0 to 1"),
+        ({"current": [0]}, "give 2 node numbers"),
+        ({"budget": -1}, "budget=-1 is out of range"),
+        ({"capacities": [1, 0]}, r"capacities\[1\]=0.0: a capacity is above 0"),
+        ({"capacities": [1]}, "give one for each node"),
+        ({"migration_cost": [1, 2, 3]}, "give one for each group"),
+        ({"together": [[0, 2]]}, r"together\[0\]\[1\]=2 is no group"),
+        ({"time_limit": 1.0, "solver": "Excel"}, "solver='Excel' is not known"),
+        ({"time_limit": 0}, "time_limit=0 is out of range"),
+    ],
+)
+def test_bad_input_is_named(changed, message):
+    usual = {"loads": [1, 2], "current": [0, 1], "nodes": 2, "budget": 1}
+
+    with pytest.raises(InvalidValueError, match=message):
+        place_groups(**{**usual, **changed})
+
+
+def test_nowhere_to_go_is_refused():
+    with pytest.raises(PlacementError, match=r"all 2 nodes drain.*keep one"):
+        place_groups([1, 2], [0, 1], 2, budget=1, draining=[0, 1])
+    with pytest.raises(PlacementError, match=r"costs 3 to bring .* budget is 2"):
+        place_groups([1, 1, 1], [0, 1, 2], 3, budget=2, migration_cost=[3, 3, 3], together=[[0, 1]])
+
+
+def test_a_solver_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr("pulp.HiGHS.available", lambda _: False)
+
+    with pytest.raises(MissingPackageError, match="pip install highspy"):
+        place_groups([1, 2], [0, 1], 2, budget=1, solver="HiGHS")
