@@ -3,28 +3,54 @@
 Strategies are made of what is here; none of it knows an optimizer or an engine.
 """
 
-from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from grouping.groupings import (
+    DChoices,
+    DistributionAware,
+    Fields,
+    FullKnowledge,
+    Grouping,
+    GroupTable,
+    LeastWork,
+    LocalOrShuffle,
+    OnlineShuffle,
+    PartialKey,
+    RoutingTable,
+    ShortestQueue,
+    Shuffle,
+    TwoChoices,
+    WChoices,
+    WorstCase,
+)
 from grouping.keygraph.first_touch import first_touch
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import Partition, partition_as_published, partition_keys
 from grouping.migration.reconfiguration import Reconfiguration, reconfigure
-from grouping.routing_table import GroupTable, RoutingTable
 
 __all__ = [
+    "DChoices",
+    "DistributionAware",
     "Fields",
+    "FullKnowledge",
     "GroupTable",
     "Grouping",
     "KeyCounts",
     "KeyGraph",
     "KeyPairs",
+    "LeastWork",
     "LocalOrShuffle",
+    "OnlineShuffle",
     "PartialKey",
     "Partition",
     "Reconfiguration",
     "RoutingTable",
+    "ShortestQueue",
     "Shuffle",
+    "TwoChoices",
+    "WChoices",
+    "WorstCase",
+    "distribution_aware",
     "first_touch",
     "partition_as_published",
     "partition_keys",

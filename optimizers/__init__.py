@@ -1,39 +1,38 @@
 """Penstock: optimizers for stream processing on Apache Spark.
 
-This package is the front door: everything a job needs is imported from here.
+This package is the front door: everything that a job with one strategy on one engine needs is
+imported from here. Engines have a door of their own (`optimizers.spark`, `optimizers.simulation`),
+and so have the errors (`optimizers.errors`), of which the root and those of jobs and plans stand
+here as well.
 """
 
 import optimizers.package_guard  # noqa: F401  # first: it explains what would else be an odd failure
-from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from grouping.groupings import (
+    DChoices,
+    DistributionAware,
+    Fields,
+    FullKnowledge,
+    Grouping,
+    GroupTable,
+    LeastWork,
+    LocalOrShuffle,
+    OnlineShuffle,
+    PartialKey,
+    RoutingTable,
+    ShortestQueue,
+    Shuffle,
+    TwoChoices,
+    WChoices,
+    WorstCase,
+)
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
-from grouping.routing_table import GroupTable, RoutingTable
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.comparing import Comparison, compare
 from optimizers.deployment import Deployment
-from optimizers.errors import (
-    CheckpointError,
-    CorruptDataError,
-    DeliveryError,
-    EmptySketchError,
-    FoldError,
-    FunctionError,
-    InvalidKeyError,
-    InvalidValueError,
-    MergeError,
-    MissingPackageError,
-    PartitionError,
-    PenstockError,
-    PlanConflictError,
-    PlanError,
-    PluginError,
-    SinkError,
-    StateError,
-    StrategyError,
-    TopologyError,
-    UnknownNameError,
-)
+from optimizers.errors import PenstockError, PlanConflictError, PlanError, TopologyError
+from optimizers.layout import Layout
 from optimizers.migration import GroupMove, Migration
 from optimizers.operators import Edge, OnError, Operator
 from optimizers.optimizer import Optimizer
@@ -46,66 +45,64 @@ from optimizers.statistics import (
     Probe,
     Statistics,
 )
+from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Fixed, Hash
 from optimizers.strategies.locality import Locality
 from optimizers.strategies.osg import Osg
 from optimizers.topology import Topology
+from sketches.cost_sketch import CostSketch
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Chain",
-    "CheckpointError",
     "Cluster",
     "Comparison",
-    "CorruptDataError",
-    "DeliveryError",
+    "CostSketch",
+    "DChoices",
     "Deployment",
+    "DistributionAware",
     "Edge",
     "EdgeStatistics",
-    "EmptySketchError",
+    "Everywhere",
     "Fields",
     "Fixed",
-    "FoldError",
-    "FunctionError",
+    "FullKnowledge",
     "GroupMove",
     "GroupStatistics",
     "GroupTable",
     "GroupTraffic",
     "Grouping",
     "Hash",
-    "InvalidKeyError",
-    "InvalidValueError",
     "KeyCounts",
     "KeyPairs",
+    "Layout",
+    "LeastWork",
     "LocalOrShuffle",
     "Locality",
-    "MergeError",
     "Migration",
-    "MissingPackageError",
     "Node",
     "Note",
     "OnError",
+    "OnlineShuffle",
     "Operator",
     "OperatorStatistics",
     "Optimizer",
     "Osg",
     "PartialKey",
-    "PartitionError",
     "PenstockError",
     "Plan",
     "PlanConflictError",
     "PlanError",
-    "PluginError",
     "Probe",
     "RoutingTable",
+    "ShortestQueue",
     "Shuffle",
-    "SinkError",
-    "StateError",
     "Statistics",
-    "StrategyError",
     "Topology",
     "TopologyError",
-    "UnknownNameError",
+    "TwoChoices",
+    "WChoices",
+    "WorstCase",
     "compare",
 ]

@@ -1,9 +1,10 @@
 """The one interface of all strategies."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 
 from optimizers.cluster import Cluster
-from optimizers.plan import Plan
+from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
 
@@ -22,13 +23,37 @@ class Optimizer(ABC):
 
     @property
     def observes(self) -> frozenset[Probe]:
-        """What has to be observed for it; nobody pays for statistics that no strategy reads."""
+        """What has to be observed for it; jobs do not pay for statistics that no strategy reads.
+
+        In a subclass a plain attribute will do: ``observes = frozenset({Probe.OPERATORS})``. Leave
+        it without an annotation, which would make it a field of the dataclass.
+        """
         return frozenset()
 
     @property
     def memory(self) -> float:
         """How much an epoch still counts an epoch later, from 0 to 1; see `Statistics.history`."""
         return 0.0
+
+    def note(
+        self,
+        about: str,
+        text: str,
+        figures: Mapping[str, float] | Iterable[tuple[str, float]] = (),
+    ) -> Note:
+        """Return a note by this strategy.
+
+        Args:
+            about: the operator, edge or node it is about.
+            text: why something is decided, or is not.
+            figures: the numbers behind it, by name.
+        """
+        return Note(self.name, about, text, figures)
+
+    def idle(self, reason: str) -> Plan:
+        """Return a plan that decides nothing, with a note that nothing ever could for this job."""
+        text = f"can do nothing for this job: {reason}"
+        return Plan(notes=(Note(self.name, "the job", text, idle=True),))
 
     @abstractmethod
     def plan(

@@ -1,6 +1,6 @@
 """Plans: what optimizers decide, as frozen values that merge, check, travel and can be read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -27,15 +27,18 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True, order=True, init=False)
 class Note:
     """Why something was decided, or was not.
+
+    >>> print(Note("Calmer", "count", "to be calm", {"load": 0.9}))
+    Calmer on count: to be calm (load 0.9)
 
     Attributes:
         by: the strategy that says it.
         about: the operator, edge or node it is about.
         text: the reason, in words.
-        figures: the numbers behind it, each with its name.
+        figures: the numbers behind it, each with its name; given as pairs or as a mapping.
         idle: whether the strategy says that it can do nothing for this job, whatever happens in it.
             Engines warn of that once, and comparisons do not judge it.
     """
@@ -46,13 +49,22 @@ class Note:
     figures: tuple[tuple[str, float], ...] = ()
     idle: bool = False
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.idle, bool):
-            raise InvalidValueError(f"note: idle={self.idle!r} is not a bool; give True or False")
-        for name in ("by", "about", "text"):
-            if not isinstance(getattr(self, name), str):
-                raise InvalidValueError(f"note: {name}={getattr(self, name)!r} is not text")
-        object.__setattr__(self, "figures", tuple(map(_figure, _entries(self.figures))))
+    def __init__(
+        self,
+        by: str,
+        about: str,
+        text: str,
+        figures: Mapping[str, float] | Iterable[tuple[str, float]] = (),
+        idle: bool = False,  # noqa: FBT001, FBT002  # a field like the others
+    ) -> None:
+        if not isinstance(idle, bool):
+            raise InvalidValueError(f"note: idle={idle!r} is not a bool; give True or False")
+        for name, value in (("by", by), ("about", about), ("text", text)):
+            if not isinstance(value, str):
+                raise InvalidValueError(f"note: {name}={value!r} is not text")
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "figures", tuple(map(_figure, _entries(figures))))
+        object.__setattr__(self, "idle", idle)
 
     def __str__(self) -> str:
         numbers = ", ".join(f"{name} {value:g}" for name, value in self.figures)
@@ -364,7 +376,7 @@ def _note(record: Record) -> Note:
         record.take("by", str),
         record.take("about", str),
         record.take("text", str),
-        record.take("figures", list, []),  # type: ignore[arg-type]  # made tuples by Note
+        record.take("figures", list, []),
         record.take("idle", bool, False),  # noqa: FBT003
     )
 

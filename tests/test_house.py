@@ -10,6 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import grouping
+import optimizers
+from grouping.groupings import GROUPINGS
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = {"batching", "grouping", "optimizers", "sketches"}
 
@@ -142,3 +146,13 @@ def test_a_name_for_arrays_means_one_type_everywhere():
 
     assert "Floats" in ours
     assert twice == []
+
+
+def test_the_front_door_has_every_grouping_and_only_the_errors_of_jobs_and_plans():
+    groupings = {kind.__name__ for kind in GROUPINGS}
+    classes = ((name, getattr(optimizers, name)) for name in optimizers.__all__)
+    errors = {n for n, kind in classes if isinstance(kind, type) and issubclass(kind, Exception)}
+
+    assert groupings <= set(optimizers.__all__)
+    assert groupings <= set(grouping.__all__)
+    assert {"PenstockError", "PlanConflictError", "PlanError", "TopologyError"} == errors

@@ -7,7 +7,7 @@ from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError, TopologyError
 from optimizers.operators import Edge, check_grouping
 from optimizers.optimizer import Optimizer
-from optimizers.plan import Note, Plan
+from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 
@@ -55,8 +55,7 @@ class Everywhere(Optimizer):
         fitting = [edge for edge, obstacle in obstacles.items() if not obstacle]
         if not fitting:
             reasons = ", ".join(dict.fromkeys(obstacles.values())) or "no operator feeds another"
-            text = f"can do nothing for this job: {reasons}"
-            return Plan(notes=(Note(self.name, "the job", text, idle=True),))
+            return self.idle(reasons)
         return Plan(
             routing={e.target: self.grouping for e in fitting if topology.operator(e.target).keyed},
             scheduling={

@@ -1,6 +1,7 @@
 """Locality: which instance owns which key, so that tuples stay on their machine."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,6 +76,9 @@ class Locality(Optimizer):
     tries: int = 2
     seed: int = 0
 
+    # The sizes of state and tuples tell what moving costs.
+    observes = frozenset({Probe.PAIRS, Probe.OPERATORS})
+
     def __post_init__(self) -> None:
         if checks.number("imbalance", self.imbalance) < 1:
             raise InvalidValueError(
@@ -91,11 +95,6 @@ class Locality(Optimizer):
         """Return the paper's method, as a baseline."""
         return PublishedLocality(offline=offline, seed=seed)
 
-    @property
-    def observes(self) -> frozenset[Probe]:
-        """The key pairs; and the sizes of state and tuples, to know what moving costs."""
-        return frozenset({Probe.PAIRS, Probe.OPERATORS})
-
     def plan(
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
@@ -109,7 +108,8 @@ class Locality(Optimizer):
             seed=self.seed,
         )
         if not evidence.seen:
-            return Plan(notes=self._idle(topology))
+            reason = hindrance(topology)
+            return self.idle(reason) if reason else Plan()
         standing = Standing(topology, cluster, current, tuple(evidence.seen))
         if self.offline and standing.decided:
             return Plan()
@@ -126,14 +126,6 @@ class Locality(Optimizer):
             note = self._note(standing, "not worth what would have to move", figures)
             return Plan(notes=(note,))
         return self._proposed(proposal, self._note(standing, "worth what has to move", figures))
-
-    def _idle(self, topology: Topology) -> tuple[Note, ...]:
-        """Say why there can be nothing to decide for this job; nothing if there can."""
-        text = hindrance(topology)
-        if not text:
-            return ()
-        said = f"can do nothing for this job: {text}"
-        return (Note(self.name, "the job", said, idle=True),)
 
     def divide(self, standing: Standing, lesson: Lesson) -> Tables:
         """Return an owner for each key of these pairs, and for those that have one now."""
@@ -175,8 +167,8 @@ class Locality(Optimizer):
             tables = {name: table.adopting() for name, table in tables.items()}
         return Plan(routing=tables, notes=(note,))
 
-    def _note(self, standing: Standing, text: str, figures: dict[str, float]) -> Note:
-        return Note(self.name, " and ".join(standing.names), text, tuple(figures.items()))
+    def _note(self, standing: Standing, text: str, figures: Mapping[str, float]) -> Note:
+        return self.note(" and ".join(standing.names), text, figures)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from grouping.keygraph.evidence import Evidence
 from grouping.keygraph.partition import partition_as_published
 from optimizers.cluster import Cluster
 from optimizers.optimizer import Optimizer
-from optimizers.plan import Note, Plan
+from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
 from optimizers.strategies.keyed_hops import decidable_pairs, hindrance
 from optimizers.strategies.standing import Standing
@@ -45,13 +45,10 @@ class PublishedLocality(Optimizer):
     offline: bool = False
     seed: int = 0
 
+    observes = frozenset({Probe.PAIRS})
+
     def __post_init__(self) -> None:
         checks.seed(self.seed)
-
-    @property
-    def observes(self) -> frozenset[Probe]:
-        """The key pairs."""
-        return frozenset({Probe.PAIRS})
 
     def plan(
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
@@ -61,8 +58,7 @@ class PublishedLocality(Optimizer):
         evidence = Evidence(pairs, statistics.held_out, seed=self.seed)
         if not evidence.seen:
             reason = hindrance(topology)
-            text = f"can do nothing for this job: {reason}"
-            return Plan(notes=(Note(self.name, "the job", text, idle=True),) if reason else ())
+            return self.idle(reason) if reason else Plan()
         standing = Standing(topology, cluster, current, tuple(evidence.seen))
         if self.offline and standing.decided:
             return Plan()
@@ -70,5 +66,5 @@ class PublishedLocality(Optimizer):
         partition = partition_as_published(
             graph, len(standing.nodes), imbalance=_IMBALANCE, seed=self.seed
         )
-        note = Note(self.name, " and ".join(standing.names), "every new routing is taken")
+        note = self.note(" and ".join(standing.names), "every new routing is taken")
         return Plan(routing=standing.instances(graph, partition), notes=(note,))

@@ -11,7 +11,7 @@ from grouping.scheduling.least_work.grouping import LeastWork
 from optimizers.cluster import Cluster
 from optimizers.operators import Edge
 from optimizers.optimizer import Optimizer
-from optimizers.plan import Note, Plan
+from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
 from optimizers.strategies.free_edges import free_edges, hindrance
 from optimizers.strategies.osg_published import PublishedOsg
@@ -61,6 +61,8 @@ class Osg(Optimizer):
     change: float = 0.05
     least_explained: float = 0.05
 
+    observes = frozenset({Probe.COSTS})
+
     def __post_init__(self) -> None:
         spec = LeastWork(messages=self.messages, tolerance=self.tolerance, keys=self.keys)
         for name in ("messages", "tolerance", "keys"):
@@ -75,19 +77,13 @@ class Osg(Optimizer):
         """Return the paper's method, as a baseline."""
         return PublishedOsg(window=window, tolerance=tolerance, seed=seed)
 
-    @property
-    def observes(self) -> frozenset[Probe]:
-        """What tuples cost, by key and instance."""
-        return frozenset({Probe.COSTS})
-
     def plan(
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose schedules for the edges into operators without state whose costs were seen."""
         edges = free_edges(topology)
         if not edges:
-            said = f"can do nothing for this job: {hindrance(topology)}"
-            return Plan(notes=(Note(self.name, "the job", said, idle=True),))
+            return self.idle(hindrance(topology))
         plan = Plan()
         for edge in edges:
             measured = statistics.costs.get(edge.target, ())
@@ -105,7 +101,7 @@ class Osg(Optimizer):
             figures |= {"fastest": min(seen.paces), "slowest": max(seen.paces)}
         if not informed and seen.uniform:
             text = "left as it is: the key of a tuple does not tell what it costs"
-            return Plan(notes=(self._note(edge, text, figures),))
+            return Plan(notes=(self.note(str(edge), text, figures),))
         former = present if isinstance(present, LeastWork) else None
         proposal = self._proposal(seen, former)
         if former is not None:
@@ -113,8 +109,8 @@ class Osg(Optimizer):
             if math.isfinite(changed):
                 figures["changed"] = changed
             if changed <= self.change:
-                return Plan(notes=(self._note(edge, "left: costs are as they were", figures),))
-        note = self._note(edge, "each tuple to who is done first", figures)
+                return Plan(notes=(self.note(str(edge), "left: costs are as they were", figures),))
+        note = self.note(str(edge), "each tuple to the instance that finishes it first", figures)
         return Plan(scheduling={edge.name: proposal}, notes=(note,))
 
     def _proposal(self, seen: CostEvidence, former: LeastWork | None) -> LeastWork:
@@ -132,9 +128,6 @@ class Osg(Optimizer):
             costs=costs,
             paces=paces,
         )
-
-    def _note(self, edge: Edge, text: str, figures: dict[str, float]) -> Note:
-        return Note(self.name, str(edge), text, tuple(figures.items()))
 
 
 def _fit(past: CostSketch, costs: CostSketch) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
 from optimizers.cluster import Cluster
 from optimizers.optimizer import Optimizer
-from optimizers.plan import Note, Plan
+from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.strategies.free_edges import free_edges, hindrance
 from optimizers.topology import Topology
@@ -52,6 +52,5 @@ class PublishedOsg(Optimizer):
         """Let the senders of all edges into operators without state learn costs themselves."""
         edges = free_edges(topology)
         if not edges:
-            said = f"can do nothing for this job: {hindrance(topology)}"
-            return Plan(notes=(Note(self.name, "the job", said, idle=True),))
+            return self.idle(hindrance(topology))
         return Plan(scheduling={edge.name: self._grouping for edge in edges})

@@ -14,7 +14,6 @@ from optimizers import (
     Cluster,
     Fixed,
     Hash,
-    InvalidValueError,
     LocalOrShuffle,
     Node,
     Note,
@@ -25,8 +24,8 @@ from optimizers import (
     Probe,
     Statistics,
     Topology,
-    UnknownNameError,
 )
+from optimizers.errors import InvalidValueError, UnknownNameError
 
 JOB = Topology.source("in").then("count", key="k", parallelism=2, key_groups=8).then("out")
 NODES = Cluster.uniform(3)

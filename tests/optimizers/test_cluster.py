@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import clusters, fitting_plans, topologies
 
-from optimizers import (
-    Cluster,
-    InvalidValueError,
-    Node,
-    PenstockError,
-    Plan,
-    PlanError,
-    UnknownNameError,
-)
+from optimizers import Cluster, Node, PenstockError, Plan, PlanError
+from optimizers.errors import InvalidValueError, UnknownNameError
 
 PAIR = Cluster((Node("a"), Node("b", 2.0, "left")))
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import Cluster, Deployment, InvalidValueError, Node, Operator
+from optimizers import Cluster, Deployment, Node, Operator
 from optimizers.deployment import default_groups
+from optimizers.errors import InvalidValueError
 
 
 @st.composite

@@ -7,18 +7,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from strategies import clusters, plans, topologies, worlds
 
-from optimizers import (
-    Cluster,
-    CorruptDataError,
-    Fields,
-    Node,
-    Note,
-    PartialKey,
-    Plan,
-    Shuffle,
-    Topology,
-)
+from optimizers import Cluster, Fields, Node, Note, PartialKey, Plan, Shuffle, Topology
 from optimizers.documents import Record, read, write
+from optimizers.errors import CorruptDataError
 
 KINDS = {"topology": Topology, "cluster": Cluster, "plan": Plan}
 

@@ -10,15 +10,14 @@ from optimizers import (
     Deployment,
     GroupMove,
     GroupStatistics,
-    InvalidValueError,
     Migration,
     Node,
     Plan,
     PlanError,
     Statistics,
     Topology,
-    UnknownNameError,
 )
+from optimizers.errors import InvalidValueError, UnknownNameError
 
 JOB = Topology.source("in").then("count", key="k", parallelism=2, key_groups=4).then("out")
 NODES = Cluster((Node("a"), Node("b"), Node("c")))

@@ -3,7 +3,7 @@
 import copy
 import math
 import pickle
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from grouping.groupings import Fields, LocalOrShuffle, PartialKey, Shuffle
 from optimizers import (
     Cluster,
     Deployment,
-    InvalidValueError,
+    Hash,
     Node,
     Note,
     PenstockError,
@@ -22,9 +22,9 @@ from optimizers import (
     PlanConflictError,
     PlanError,
     Topology,
-    UnknownNameError,
 )
 from optimizers.deployment import default_groups
+from optimizers.errors import InvalidValueError, UnknownNameError
 
 JOB = (
     Topology.source("in", parallelism=2)
@@ -430,3 +430,24 @@ def test_a_conflict_names_the_part_the_subject_and_both_values(part):
 def test_a_refused_check_of_a_note_is_a_value_error_too():
     with pytest.raises(InvalidValueError):
         Note("x", "y", "z", {"gain": "much"})
+
+
+def test_the_figures_of_a_note_are_given_as_pairs_or_as_a_mapping():
+    note = Note("x", "y", "z", {"gain": 2, "cost": 1.5})
+
+    assert (("gain", 2.0), ("cost", 1.5)) == note.figures
+    assert note == Note("x", "y", "z", [("gain", 2.0), ("cost", 1.5)])
+    assert note == pickle.loads(pickle.dumps(note))  # noqa: S301
+    assert replace(note, idle=True) == Note("x", "y", "z", note.figures, idle=True)
+    with pytest.raises(FrozenInstanceError):
+        note.text = "other"
+
+
+def test_a_strategy_writes_its_notes_under_its_own_name():
+    strategy = Hash()
+
+    assert Note("Hash", "y", "z", {"gain": 2}) == strategy.note("y", "z", {"gain": 2})
+    assert not strategy.idle("no edge")
+    (note,) = strategy.idle("no edge").notes
+    assert "Hash on the job: can do nothing for this job: no edge" == str(note)
+    assert note.idle

@@ -17,15 +17,8 @@ from grouping.groupings import (
     Shuffle,
     WorstCase,
 )
-from optimizers import (
-    Hash,
-    InvalidValueError,
-    Locality,
-    Osg,
-    PluginError,
-    UnknownNameError,
-    plugins,
-)
+from optimizers import Hash, Locality, Osg, plugins
+from optimizers.errors import InvalidValueError, PluginError, UnknownNameError
 from optimizers.strategies.everywhere import Everywhere
 
 PYPROJECT = """

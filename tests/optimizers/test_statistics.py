@@ -15,7 +15,6 @@ from optimizers import (
     EdgeStatistics,
     GroupStatistics,
     GroupTraffic,
-    InvalidValueError,
     KeyPairs,
     Operator,
     OperatorStatistics,
@@ -23,8 +22,8 @@ from optimizers import (
     Probe,
     Statistics,
     Topology,
-    UnknownNameError,
 )
+from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.testing import example_statistics, only
 from sketches.cost_sketch import CostSketch
 

@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 from strategies import Table, topologies
 
 from grouping.groupings import Fields, Grouping, GroupTable, LocalOrShuffle, PartialKey, Shuffle
-from optimizers import (
-    Edge,
-    InvalidValueError,
-    Operator,
-    PenstockError,
-    Plan,
-    Topology,
-    TopologyError,
-    UnknownNameError,
-)
+from optimizers import Edge, Operator, PenstockError, Plan, Topology, TopologyError
+from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.runtime.log.job_identity import Identity
 
 

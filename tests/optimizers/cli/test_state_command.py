@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from optimizers import CheckpointError
 from optimizers.cli import main
 from optimizers.comparing.reference import Reference
+from optimizers.errors import CheckpointError
 from optimizers.folds import Count, Distinct, Emit
 from optimizers.runtime.log import live_drivers
 from optimizers.runtime.log.checkpoint import Checkpoint

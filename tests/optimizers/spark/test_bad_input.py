@@ -10,17 +10,14 @@ from pyspark.sql import functions
 
 from optimizers import (
     Cluster,
-    InvalidKeyError,
-    InvalidValueError,
     Locality,
     PenstockError,
     RoutingTable,
-    SinkError,
     Topology,
     TopologyError,
-    UnknownNameError,
     compare,
 )
+from optimizers.errors import InvalidKeyError, InvalidValueError, SinkError, UnknownNameError
 from optimizers.folds import Count
 from optimizers.spark import (
     Sized,

@@ -6,7 +6,8 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from optimizers import FoldError, FunctionError, InvalidValueError, Topology, UnknownNameError
+from optimizers import Topology
+from optimizers.errors import FoldError, FunctionError, InvalidValueError, UnknownNameError
 from optimizers.folds import Count, each_row
 from optimizers.spark import SparkEngine
 

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import functions
 
 from grouping.scheduling.longest_first import longest_first
-from optimizers import InvalidKeyError, InvalidValueError, UnknownNameError
-from optimizers.errors import EmptySketchError
+from optimizers.errors import EmptySketchError, InvalidKeyError, InvalidValueError, UnknownNameError
 from optimizers.folds import each_row
 from optimizers.spark import balance, learn_costs
 from sketches.cost_sketch import CostSketch

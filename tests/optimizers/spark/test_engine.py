@@ -11,11 +11,9 @@ import pytest
 
 from grouping.routing_table import RoutingTable
 from optimizers import (
-    CheckpointError,
     Cluster,
     Deployment,
     Edge,
-    FoldError,
     Locality,
     LocalOrShuffle,
     Operator,
@@ -23,9 +21,9 @@ from optimizers import (
     PartialKey,
     Plan,
     TopologyError,
-    UnknownNameError,
 )
 from optimizers import Topology as Job
+from optimizers.errors import CheckpointError, FoldError, UnknownNameError
 from optimizers.folds import Count, Emit, Sum, each_row
 from optimizers.spark.engine import SparkEngine
 

@@ -20,7 +20,8 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.errors import StreamingQueryException
 from victim import Restless, Task
 
-from optimizers import CheckpointError, Cluster, DeliveryError, Edge, FoldError, Operator, Topology
+from optimizers import Cluster, Edge, Operator, Topology
+from optimizers.errors import CheckpointError, DeliveryError, FoldError
 from optimizers.folds import Count, Emit, Sum
 from optimizers.runtime.driver import coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint

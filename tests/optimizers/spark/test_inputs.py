@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from optimizers import CheckpointError, Optimizer, Plan
+from optimizers import Optimizer, Plan
 from optimizers import Topology as Job
+from optimizers.errors import CheckpointError
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.location import Location
 from optimizers.spark import Sized, SparkEngine

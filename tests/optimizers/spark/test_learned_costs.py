@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from optimizers import FunctionError, InvalidValueError
+from optimizers.errors import FunctionError, InvalidValueError
 from optimizers.spark import learn_costs
 from optimizers.spark.costs import _TimingFrames
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
-from optimizers import FoldError, Hash, Osg, Topology
+from optimizers import Hash, Osg, Topology
+from optimizers.errors import FoldError
 from optimizers.folds import Sum, each_row
 from optimizers.spark.engine import SparkEngine
 

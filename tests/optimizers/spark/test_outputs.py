@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from optimizers import Edge, FoldError, Operator, Topology
-from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers import Edge, Operator, Topology
+from optimizers.errors import FoldError, InvalidValueError, UnknownNameError
 from optimizers.folds import Count
 from optimizers.runtime.storage.location import Location
 from optimizers.spark import SparkEngine

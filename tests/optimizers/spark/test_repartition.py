@@ -6,13 +6,8 @@ import pytest
 from pyspark.sql import functions
 
 from grouping.hashing import hash_parts
-from optimizers import (
-    InvalidValueError,
-    PartialKey,
-    RoutingTable,
-    Shuffle,
-    UnknownNameError,
-)
+from optimizers import PartialKey, RoutingTable, Shuffle
+from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.spark.repartition import learn_tables, repartition
 
 pytestmark = pytest.mark.spark

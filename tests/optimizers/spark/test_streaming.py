@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from optimizers import InvalidValueError, Optimizer, Plan
+from optimizers import Optimizer, Plan
 from optimizers import Topology as Job
+from optimizers.errors import InvalidValueError
 from optimizers.spark import Sized, SparkEngine, StreamingRun
 
 pytestmark = pytest.mark.spark

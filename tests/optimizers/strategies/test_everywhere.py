@@ -17,16 +17,8 @@ from grouping.groupings import (
     Shuffle,
     WorstCase,
 )
-from optimizers import (
-    Chain,
-    Cluster,
-    Hash,
-    InvalidValueError,
-    Plan,
-    PlanError,
-    Statistics,
-    Topology,
-)
+from optimizers import Chain, Cluster, Hash, Plan, PlanError, Statistics, Topology
+from optimizers.errors import InvalidValueError
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.testing import OptimizerContract, World, example_statistics
 

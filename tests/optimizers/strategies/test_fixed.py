@@ -13,15 +13,14 @@ from optimizers import (
     Fields,
     Fixed,
     Hash,
-    InvalidValueError,
     LocalOrShuffle,
     Plan,
     PlanError,
     Shuffle,
     Statistics,
     Topology,
-    UnknownNameError,
 )
+from optimizers.errors import InvalidValueError, UnknownNameError
 
 JOB = Topology.source("in").then("count", key="k", parallelism=2).then("out")
 NODES = Cluster.uniform(2)

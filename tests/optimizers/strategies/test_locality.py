@@ -19,7 +19,6 @@ from optimizers import (
     Cluster,
     Deployment,
     Fixed,
-    InvalidValueError,
     Node,
     Operator,
     Plan,
@@ -27,6 +26,7 @@ from optimizers import (
     Statistics,
     Topology,
 )
+from optimizers.errors import InvalidValueError
 from optimizers.strategies.locality import Locality
 from optimizers.strategies.locality_published import PublishedLocality
 from optimizers.testing import OptimizerContract, World, example_statistics, example_worlds

@@ -5,18 +5,8 @@ import pytest
 
 from grouping.scheduling.least_work.grouping import LeastWork
 from grouping.scheduling.online_shuffle.grouping import OnlineShuffle
-from optimizers import (
-    Chain,
-    Cluster,
-    InvalidValueError,
-    Locality,
-    Osg,
-    Plan,
-    Probe,
-    Shuffle,
-    Statistics,
-    Topology,
-)
+from optimizers import Chain, Cluster, Locality, Osg, Plan, Probe, Shuffle, Statistics, Topology
+from optimizers.errors import InvalidValueError
 from optimizers.strategies.osg_published import PublishedOsg
 from optimizers.testing import OptimizerContract, World, example_worlds
 from sketches.cost_sketch import CostSketch

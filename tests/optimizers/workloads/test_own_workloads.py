@@ -8,8 +8,9 @@ from importlib.metadata import EntryPoint
 import pyarrow as pa
 import pytest
 
-from optimizers import FunctionError, InvalidValueError, PluginError, Topology, UnknownNameError
+from optimizers import Topology
 from optimizers.cli import main
+from optimizers.errors import FunctionError, InvalidValueError, PluginError, UnknownNameError
 from optimizers.workloads import GROUP, WORKLOADS, Workload, listed, workload
 
 PYPROJECT = """

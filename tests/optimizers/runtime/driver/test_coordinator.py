@@ -11,19 +11,8 @@ from any_job import CLUSTER, Driver, Scripted
 
 from grouping.groupings import PartialKey, WorstCase
 from grouping.routing_table import RoutingTable
-from optimizers import (
-    CheckpointError,
-    Cluster,
-    DeliveryError,
-    Deployment,
-    InvalidValueError,
-    Operator,
-    Plan,
-    PlanError,
-    StateError,
-    Topology,
-    TopologyError,
-)
+from optimizers import Cluster, Deployment, Operator, Plan, PlanError, Topology, TopologyError
+from optimizers.errors import CheckpointError, DeliveryError, InvalidValueError, StateError
 from optimizers.folds import Count, Emit, Last
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.driver.history import Totals

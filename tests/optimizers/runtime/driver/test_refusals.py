@@ -21,13 +21,12 @@ from optimizers import (
     Note,
     Operator,
     Optimizer,
-    PartitionError,
     Plan,
     Statistics,
-    StrategyError,
     Topology,
 )
 from optimizers.control.asking import ask
+from optimizers.errors import PartitionError, StrategyError
 from optimizers.folds import Count, Emit
 from optimizers.simulation import SimulationEngine, Stream
 

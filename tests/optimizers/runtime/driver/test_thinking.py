@@ -9,7 +9,8 @@ import pytest
 from any_job import Driver
 
 from grouping.routing_table import RoutingTable
-from optimizers import Fixed, InvalidValueError, Operator, Optimizer, Plan, Topology
+from optimizers import Fixed, Operator, Optimizer, Plan, Topology
+from optimizers.errors import InvalidValueError
 from optimizers.folds import Count, Emit
 
 MOST = 60.0  # seconds to wait for a thread that has nothing more to wait for

@@ -2,7 +2,8 @@
 
 import pytest
 
-from optimizers import InvalidValueError, Topology
+from optimizers import Topology
+from optimizers.errors import InvalidValueError
 from optimizers.runtime.log.job_identity import Identity
 from optimizers.runtime.log.mark import Mark, drawn_seed
 

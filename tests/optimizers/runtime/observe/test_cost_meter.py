@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grouping.groupings import LocalOrShuffle, Shuffle
-from optimizers import Edge, FoldError, Operator, Optimizer, Plan, Topology
+from optimizers import Edge, Operator, Optimizer, Plan, Topology
+from optimizers.errors import FoldError
 from optimizers.folds import each_row
 from optimizers.folds.rows import as_batches
 from optimizers.runtime.observe import cost_meter

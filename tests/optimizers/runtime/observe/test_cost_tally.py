@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import FoldError
+from optimizers.errors import FoldError
 from optimizers.folds.key_codes import codes_of
 from optimizers.runtime.observe.cost_tally import CostTally, KeyedRows, count_costs
 from sketches.cost_sketch import CostSketch

@@ -15,15 +15,8 @@ from hypothesis import strategies as st
 from grouping.groupings import PartialKey
 from grouping.hashing import hash_parts
 from grouping.routing_table import RoutingTable
-from optimizers import (
-    CheckpointError,
-    FoldError,
-    InvalidValueError,
-    Operator,
-    Plan,
-    StateError,
-    Topology,
-)
+from optimizers import Operator, Plan, Topology
+from optimizers.errors import CheckpointError, FoldError, InvalidValueError, StateError
 from optimizers.folds import Count, EachKey, Emit, Last, Sum, Together
 from optimizers.folds.fold import Fold
 from optimizers.layout import Instance

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from grouping.groupings import Fields, PartialKey, Shuffle
 from grouping.routing_table import RoutingTable
-from optimizers import Cluster, Edge, FoldError, Operator, Plan, Topology
+from optimizers import Cluster, Edge, Operator, Plan, Topology
+from optimizers.errors import FoldError
 from optimizers.layout import Instance, Layout
 from optimizers.runtime.observe.probes import PAIRS, name_of
 from optimizers.runtime.state.file import Attempt

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import Cluster, DeliveryError, LocalOrShuffle, Plan, Topology
+from optimizers import Cluster, LocalOrShuffle, Plan, Topology
+from optimizers.errors import DeliveryError
 from optimizers.layout import Layout
 from optimizers.runtime.state.file import Kind, StateFile
 from optimizers.runtime.task.output_file import OutputFile

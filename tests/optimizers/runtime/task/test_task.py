@@ -11,18 +11,8 @@ from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers import (
-    Cluster,
-    DeliveryError,
-    Edge,
-    FoldError,
-    FunctionError,
-    LocalOrShuffle,
-    Operator,
-    Plan,
-    StateError,
-    Topology,
-)
+from optimizers import Cluster, Edge, LocalOrShuffle, Operator, Plan, Topology
+from optimizers.errors import DeliveryError, FoldError, FunctionError, StateError
 from optimizers.folds import Count, Emit, Sum, each_row
 from optimizers.layout import Layout
 from optimizers.runtime.state import cache
