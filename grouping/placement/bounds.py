@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from grouping.placement.problem import ROUNDING, Floats, PlacementProblem
+from grouping.placement.problem import ROUNDING, PlacementProblem
+from sketches.arrays import Floats
 
 _HALVINGS = 60
 

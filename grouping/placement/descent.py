@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.errors import PlacementError
-from grouping.placement.problem import ROUNDING, Floats, Nodes, PlacementProblem
+from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
+from sketches.arrays import Floats
 
 _NEGLIGIBLE = 1e-12  # of the sum: what rounding may seem to gain
 _FREE = 1e30  # so much better is a step that costs nothing

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.errors import PlacementError
+from sketches.arrays import Floats
 from sketches.checks import amount, whole
 from sketches.errors import InvalidValueError
 from sketches.values import ArrayValue, listed, numeric, protected
 
-Floats: TypeAlias = NDArray[np.float64]
 Nodes: TypeAlias = NDArray[np.int32]
 
 ROUNDING = 1e-9
