@@ -80,7 +80,7 @@ class Chain(Optimizer):
         decided = Plan()
         for place, step in enumerate(self.steps, start=1):
             world = topology.under(decided), cluster.under(decided)
-            in_force = current.amended(decided) if decided else current
+            in_force = current.amended(decided, cluster) if decided else current
             where = f"step {place} of the chain, {name_of(step)}: "
             try:
                 decided |= decision_of(step, "it", *world, statistics, current=in_force)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from grouping.groupings import Fields, LocalOrShuffle
 from grouping.key_table import KeyTable
@@ -10,8 +11,10 @@ from grouping.owners import KeyOwners
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment, default_groups
 from optimizers.operators import Edge, EdgeName
-from optimizers.plan import Plan
 from optimizers.topology import Topology
+
+if TYPE_CHECKING:
+    from optimizers.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,7 +52,7 @@ class Layout:
     homes: Mapping[str, Deployment]
 
     @classmethod
-    def of(cls, topology: Topology, cluster: Cluster, plan: Plan) -> "Layout":
+    def of(cls, topology: Topology, cluster: Cluster, plan: "Plan") -> "Layout":
         """Lay a job out as a plan says; what it leaves open is spread evenly."""
         job, machines = topology.under(plan), cluster.under(plan)
         homes = {
@@ -165,22 +168,26 @@ class Layout:
         )
 
 
-def completed(plan: Plan, topology: Topology) -> Plan:
-    """Return a plan with all that says where keys are, for state lies as it says.
+def completed(plan: "Plan", topology: Topology, cluster: Cluster) -> "Plan":
+    """Return a plan with all that it leaves to defaults, so that it says where everything is.
 
     Somebody may take the job up again who declares it with other numbers of instances, or other
-    groupings. They then go by the plan, and do not look for keys where they never were.
+    groupings, or on other machines. It then goes by the plan, and does not look for keys where
+    they never were. A plan of an earlier version, without placements, gets those that were dealt
+    under it: the same key groups on the same instances, and their nodes if the machines are as
+    they were.
     """
-    job = topology.under(plan)
-    keyed = [operator for operator in job.operators if operator.keyed]
-    parallelism = {operator.name: operator.parallelism for operator in keyed}
+    layout = Layout.of(topology, cluster, plan)
+    job = layout.topology
+    parallelism = {operator.name: operator.parallelism for operator in job.operators}
     routing = {
         operator.name: job.grouping(*job.inputs(operator.name)[0].name)
-        for operator in keyed
-        if not operator.partial
+        for operator in job.operators
+        if operator.keyed and not operator.partial and job.inputs(operator.name)
     }
     return replace(
         plan,
-        parallelism={**parallelism, **plan.parallelism},
+        parallelism=parallelism,
         routing={**routing, **plan.routing},
+        placement=layout.homes,
     )

@@ -1,7 +1,7 @@
 """Plans: what optimizers decide, as frozen values that merge, check, travel and can be read."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
@@ -17,58 +17,17 @@ from optimizers.errors import (
 )
 from optimizers.migration import Migration, migration_between
 from optimizers.names import check_name
+from optimizers.notes import Note, note_from_record
 from optimizers.operators import EdgeName, Operator
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
-from sketches.checks import number, whole
+from sketches.checks import whole
 from sketches.values import FrozenMap, listed, named, named_by_pair
+
+__all__ = ["Note", "Plan"]
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-@dataclass(frozen=True, slots=True, order=True, init=False)
-class Note:
-    """Why something was decided, or was not.
-
-    >>> print(Note("Calmer", "count", "to be calm", {"load": 0.9}))
-    Calmer on count: to be calm (load 0.9)
-
-    Attributes:
-        by: the strategy that says it.
-        about: the operator, edge or node it is about.
-        text: the reason, in words.
-        figures: the numbers behind it, each with its name; given as pairs or as a mapping.
-        idle: whether the strategy says that it can do nothing for this job, whatever happens in it.
-            Engines warn of that once, and comparisons do not judge it.
-    """
-
-    by: str
-    about: str
-    text: str
-    figures: tuple[tuple[str, float], ...] = ()
-    idle: bool = False
-
-    def __init__(
-        self,
-        by: str,
-        about: str,
-        text: str,
-        figures: Mapping[str, float] | Iterable[tuple[str, float]] = (),
-        idle: bool = False,  # noqa: FBT001, FBT002  # a field like the others
-    ) -> None:
-        if not isinstance(idle, bool):
-            raise InvalidValueError(f"note: idle={idle!r} is not a bool; give True or False")
-        for name, value in (("by", by), ("about", about), ("text", text)):
-            if not isinstance(value, str):
-                raise InvalidValueError(f"note: {name}={value!r} is not text")
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "figures", tuple(map(_figure, _entries(figures))))
-        object.__setattr__(self, "idle", idle)
-
-    def __str__(self) -> str:
-        numbers = ", ".join(f"{name} {value:g}" for name, value in self.figures)
-        return f"{self.by} on {self.about}: {self.text}" + (f" ({numbers})" if numbers else "")
 
 
 @dataclass(frozen=True)
@@ -179,12 +138,22 @@ class Plan:
             notes=(*self.notes, *other.notes),
         )
 
-    def amended(self, decision: "Plan") -> "Plan":
+    def amended(self, decision: "Plan", cluster: Cluster) -> "Plan":
         """Return the plan that is in force once a decision is applied to this one.
 
-        The decision wins wherever both speak. Where it changes an operator's parallelism,
-        routing, scheduling and placement that were made for another number of instances lapse,
-        unless the decision brings its own. Notes are those of the decision.
+        The decision wins wherever both speak. Notes are those of the decision. Where it changes an
+        operator's parallelism and does not place the operator, the placement in force is resized:
+        the fewest key groups move (`Deployment.resized`). Routing and scheduling that were made
+        for another number of instances lapse, unless the decision brings its own; tables of key
+        groups serve any number and stay.
+
+        A node that is added gets nothing that no plan places there. A node that begins to drain is
+        left by just its own instances, unless the decision places them (`Deployment.without`); one
+        that is there only because this plan adds it is gone then.
+
+        Args:
+            decision: what is to change.
+            cluster: the machines, with or without what this plan adds and drains.
         """
         kept = self._fitting(decision.parallelism)
         maps: dict[str, Any] = {
@@ -192,13 +161,30 @@ class Plan:
         }
         added = {node.name: node for node in self.add if node.name not in decision.drain}
         added.update({node.name: node for node in decision.add})
-        drained = (name for name in self.drain if name not in added)
-        return Plan(
+        there = {node.name for node in cluster.nodes}
+        given_back = {node.name for node in self.add if node.name not in there}
+        drained = [name for name in self.drain if name not in added]
+        drained += [name for name in decision.drain if name not in given_back]
+        after = Plan(
             **maps,
             add=tuple(added.values()),
-            drain=(*drained, *decision.drain),
+            drain=tuple(drained),
             notes=decision.notes,
         )
+        leaving = {*decision.drain} - {*self.drain, *cluster.draining}
+        moved = {
+            name: home
+            for name, home in self.placement.items()
+            if name not in decision.placement
+            and (len(home.nodes) != _instances(decision, name, home) or leaving & {*home.nodes})
+        }
+        if not moved:
+            return after
+        later = cluster.under(after)
+        for name, home in moved.items():
+            resized = home.resized(_instances(decision, name, home), later)
+            moved[name] = resized.without(leaving, later)
+        return replace(after, placement={**after.placement, **moved})
 
     def check(self, topology: Topology, cluster: Cluster | None = None) -> None:
         """Refuse a plan that this topology, or this cluster, cannot carry out.
@@ -265,16 +251,7 @@ class Plan:
             ],
             "add": [node.to_dict() for node in self.add],
             "drain": list(self.drain),
-            "notes": [
-                {
-                    "by": note.by,
-                    "about": note.about,
-                    "text": note.text,
-                    "figures": [list(figure) for figure in note.figures],
-                    **({"idle": True} if note.idle else {}),
-                }
-                for note in self.notes
-            ],
+            "notes": [note.to_dict() for note in self.notes],
         }
         return write("plan", {name: value for name, value in body.items() if value})
 
@@ -298,11 +275,11 @@ class Plan:
             scheduling=scheduling,
             add=tuple(record.each("add", Node.from_record)),
             drain=record.strings("drain"),
-            notes=tuple(record.each("notes", _note)),
+            notes=tuple(record.each("notes", note_from_record)),
         )
 
     def _fitting(self, parallelism: Mapping[str, int]) -> "Plan":
-        """Return this plan without what was made for other numbers of instances."""
+        """Return this plan without routing and scheduling made for other numbers of instances."""
 
         def fits(name: str, instances: int | None) -> bool:
             return instances is None or parallelism.get(name, instances) == instances
@@ -311,7 +288,7 @@ class Plan:
             parallelism=self.parallelism,
             batch=self.batch,
             routing={n: g for n, g in self.routing.items() if fits(n, g.instances)},
-            placement={n: d for n, d in self.placement.items() if fits(n, len(d.nodes))},
+            placement=self.placement,
             scheduling={e: g for e, g in self.scheduling.items() if fits(e[1], g.instances)},
         )
 
@@ -337,6 +314,11 @@ class Plan:
         for operator, deployment in self.placement.items():
             for node in deployment.nodes:
                 _known(f"placement[{operator!r}]", later.node, node)
+
+
+def _instances(decision: Plan, name: str, home: Deployment) -> int:
+    """Return how many instances an operator that lives there has after a decision."""
+    return decision.parallelism.get(name, len(home.nodes))
 
 
 _MAPS = ("parallelism", "batch", "routing", "placement", "scheduling")
@@ -369,26 +351,3 @@ def _known(part: str, lookup: Callable[..., object], *name: str) -> None:
 def _scheduling_entry(record: Record) -> tuple[EdgeName, Grouping]:
     edge = record.take("source", str), record.take("target", str)
     return edge, grouping_from_dict(record.take("grouping", dict))
-
-
-def _note(record: Record) -> Note:
-    return Note(
-        record.take("by", str),
-        record.take("about", str),
-        record.take("text", str),
-        record.take("figures", list, []),
-        record.take("idle", bool, False),  # noqa: FBT003
-    )
-
-
-def _entries(figures: object) -> tuple[Any, ...]:
-    return tuple(figures.items()) if isinstance(figures, Mapping) else listed("figures", figures)
-
-
-def _figure(figure: object) -> tuple[str, float]:
-    match figure:
-        case (str() as name, value):
-            # Adding zero leaves one zero only: notes that are equal are to be written alike.
-            return name, number(f"figure {name!r}", value) + 0.0
-        case _:
-            raise InvalidValueError(f"figure {figure!r} is not a name with a number")

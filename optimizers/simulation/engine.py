@@ -11,6 +11,7 @@ from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
 from optimizers.control.asking import Idleness, ask, reason
 from optimizers.errors import InvalidValueError, PlanError, TopologyError, UnknownNameError
+from optimizers.layout import completed
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -177,7 +178,7 @@ class _Decider:
         self._observer = observer
         self._history: dict[EdgeName, KeyPairs] = {}
         self._idleness = Idleness()
-        self.plan = Plan()
+        self.plan = completed(Plan(), topology, cluster)
         self.epochs: list[EpochResult] = []
         self._ask(Statistics(), start)
 
@@ -195,9 +196,9 @@ class _Decider:
         self._idleness.tell(decided)
         if decided and not refused:
             try:
-                amended = self.plan.amended(decided)
+                amended = self.plan.amended(decided, self._cluster)
                 amended.check(self._topology, self._cluster)
-                self.plan = amended
+                self.plan = completed(amended, self._topology, self._cluster)
             except (PlanError, UnknownNameError) as error:
                 refused = reason(error)
         if refused:

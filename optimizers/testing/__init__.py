@@ -156,7 +156,8 @@ class OptimizerContract:
             plan = world.ask(self.optimizer)
             try:
                 _agree("alone in a chain it answers", plan, world.ask(Chain(self.optimizer)))
-                world.current.amended(plan | plan).check(world.topology, world.cluster)
+                after = world.current.amended(plan | plan, world.cluster)
+                after.check(world.topology, world.cluster)
             except (PlanError, UnknownNameError) as error:
                 raise AssertionError(
                     f"{self.optimizer.name} decided {plan!r} where {world.current!r} is in force, "

@@ -240,7 +240,7 @@ class Deployment:
             self._job.under(self.plan), self._cluster, self._statistics(told), self.plan
         )
         planning = time.process_time() - start
-        self.plan = self.plan.amended(decision)
+        self.plan = self.plan.amended(decision, self._cluster)
         moved, keys = _moved(week, tables, self.tables)
         if self._forgetful:
             self._put_in_force(_only(self.tables, told.all_pairs))
@@ -259,7 +259,8 @@ class Deployment:
         return epoch
 
     def _put_in_force(self, tables: Tables) -> None:
-        self.plan = self.plan.amended(Plan(routing=dict(zip(_OPERATORS, tables, strict=True))))
+        decision = Plan(routing=dict(zip(_OPERATORS, tables, strict=True)))
+        self.plan = self.plan.amended(decision, self._cluster)
 
     def _statistics(self, told: Report) -> Statistics:
         keys = zip(_OPERATORS, told.keys, strict=True)

@@ -47,7 +47,7 @@ def run(optimizer, epochs, *, topology=None, cluster=None, hop=HOP):
         seen = Statistics(epoch=epoch, pairs={hop: pairs}, history=known)
         decisions.append(optimizer.plan(topology.under(current), cluster, seen, current))
         decisions[-1].check(topology, cluster)
-        current = current.amended(decisions[-1])
+        current = current.amended(decisions[-1], cluster)
         history = (pairs if history is None else history.together(pairs)).faded(optimizer.memory)
     return decisions, current
 

@@ -142,7 +142,7 @@ def test_later_steps_see_the_world_that_earlier_ones_leave():
             grown.under(second.decision),
             Cluster(wider.nodes, ("node-0",)),
             statistics,
-            in_force.amended(second.decision),
+            in_force.amended(second.decision, wider),
         )
     ] == third.asked
     assert first.decision | second.decision | third.decision == decided
@@ -155,7 +155,7 @@ def test_a_chain_may_widen_an_operator_that_a_table_is_in_force_for():
     decided = ask(chain, JOB.under(current), NODES, current)
 
     assert Plan(parallelism={"count": 4}, routing={"count": Table(4)}) == decided
-    assert decided == current.amended(decided)
+    assert decided == current.amended(decided, NODES)
 
 
 def test_a_chain_observes_what_any_of_its_steps_does():

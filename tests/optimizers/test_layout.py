@@ -160,10 +160,12 @@ class TestCompletedPlans:
         later = Topology.source("s").then(
             "a", key="k", parallelism=5, grouping=RoutingTable([1], [2], 5)
         )
-        plan = completed(Plan(), self.job)
+        plan = completed(Plan(), self.job, Cluster.uniform(2))
 
         first = Layout.of(self.job, Cluster.uniform(2), plan)
-        second = Layout.of(later, Cluster.uniform(2), plan)
+        second = Layout.of(later, Cluster.uniform(5), plan)
+
+        assert first.homes == second.homes
 
         assert first.owners("a") == second.owners("a")
         assert 3 == second.topology.operator("a").parallelism
@@ -172,16 +174,20 @@ class TestCompletedPlans:
         table = RoutingTable([1], [3], 4)
         plan = Plan(parallelism={"a": 4, "s": 2}, routing={"a": table})
 
-        assert plan == completed(plan, self.job)
+        found = completed(plan, self.job, Cluster.uniform(2))
+
+        assert plan.routing == found.routing
+        assert {**plan.parallelism} == {**found.parallelism}
+        assert {"s", "a"} == {*found.placement}
 
     @given(st.data())
     def test_a_completed_plan_lays_a_job_out_as_it_did(self, data):
         drawn = data.draw(any_job.jobs())
         numbers = {operator.name: operator.parallelism for operator in drawn.topology.operators}
         plan = data.draw(any_job.plans(drawn, numbers))
-        whole = completed(plan, drawn.topology)
+        whole = completed(plan, drawn.topology, any_job.CLUSTER)
 
-        assert whole == completed(whole, drawn.topology)
+        assert whole == completed(whole, drawn.topology, any_job.CLUSTER)
         one, other = (Layout.of(drawn.topology, any_job.CLUSTER, p) for p in (plan, whole))
         assert names(one) == names(other)
         for operator in drawn.topology.operators:

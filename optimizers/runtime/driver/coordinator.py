@@ -18,6 +18,7 @@ from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.driver.adoption import Adoption, adopting, adopting_hops
 from optimizers.runtime.driver.council import Council
+from optimizers.runtime.driver.fitting import fitted
 from optimizers.runtime.driver.history import REMEMBERED, Totals
 from optimizers.runtime.driver.summary import BatchSummary, Decision, bad_rows
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
@@ -112,7 +113,8 @@ class Coordinator:
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
         self._declared = {operator.name: operator.parallelism for operator in topology.operators}
-        self._plan, self._planned, self._plan_revision = Plan(), 0, 0
+        self._plan = completed(Plan(), topology, self._cluster)
+        self._planned, self._plan_revision = 0, 0
         self._in_force: int | None = None  # the batch whose plan this coordinator put in force
         if self._committed is not None:
             known = checkpoint.plan_of(self._committed.batch)
@@ -281,7 +283,7 @@ class Coordinator:
                 return saved
         if batch > 0 and not self._decided:
             return None
-        return self._saved(batch, self._plan.amended(self._decided))
+        return self._saved(batch, self._plan.amended(self._decided, self._cluster))
 
     def _redeclared(self, batch: int, before: SavedPlan) -> SavedPlan:
         """Save, for the first batch of this driver, the plan that its job declares by now.
@@ -298,7 +300,8 @@ class Coordinator:
             for name, number in self._declared.items()
             if before.declared.get(name) != number
         }
-        plan = before.plan.amended(replace(Plan(parallelism=changed), notes=before.plan.notes))
+        plan = self._whole(fitted(before.plan, self._cluster).plan)
+        plan = plan.amended(Plan(parallelism=changed, notes=plan.notes), self._cluster)
         try:
             plan.check(self._topology)
             if self._committed is not None:
@@ -315,7 +318,7 @@ class Coordinator:
         """Write a plan down for a batch, with all that says where keys are."""
         return self._checkpoint.save_plan(
             batch,
-            completed(plan, self._topology),
+            self._whole(plan),
             declared=self._declared,
             after=self._committed,
             instead_of=instead_of,
@@ -346,15 +349,22 @@ class Coordinator:
         """
         if cluster == self._cluster:
             return
+        known = {node.name for node in (*self._cluster.nodes, *self._plan.add)}
+        came = [node.name for node in cluster.nodes if node.name not in known]
         self._cluster = cluster
-        self._plan = self._fitted(self._plan)
+        self._plan = self._fitted(self._plan, came)
         layout = Layout.of(self._topology, cluster, self._plan)
         if layout != self._layout:
             self._layout, self._work = layout, self._work_under(layout, {})
         self._council.meet(cluster, layout)
 
-    def _fitted(self, plan: Plan) -> Plan:
-        return self._council.fitted(plan, self._cluster, self.next_batch - 1)
+    def _fitted(self, plan: Plan, came: Sequence[str] = ()) -> Plan:
+        """Return a plan that the machines can carry out, and that says where everything is."""
+        return self._whole(self._council.fitted(plan, self._cluster, self.next_batch - 1, came))
+
+    def _whole(self, plan: Plan) -> Plan:
+        """Return a plan with all that says where keys and instances are."""
+        return completed(plan, self._topology, self._cluster)
 
     def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
         location, settings = self._checkpoint.location, self._settings

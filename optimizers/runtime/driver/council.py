@@ -1,7 +1,7 @@
 """The council: hears what happens in a job, asks the optimizer in time, and weighs its answer."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from grouping.keygraph.key_pairs import KeyPairs
@@ -98,15 +98,16 @@ class Council:
         """Go by other machines, and the job as it is laid out on them, from the next epoch on."""
         self._cluster, self._layout = cluster, layout
 
-    def fitted(self, plan: Plan, cluster: Cluster, after: int) -> Plan:
+    def fitted(self, plan: Plan, cluster: Cluster, after: int, came: Collection[str] = ()) -> Plan:
         """Return a plan without the machines that are gone, and tell what had to be changed.
 
         Args:
             plan: the plan.
             cluster: the machines that are there.
             after: the batch that is done.
+            came: the names of those that are new, and that no plan has asked for.
         """
-        fit = fitted(plan, cluster)
+        fit = fitted(plan, cluster, came)
         if fit.changed.notes:
             told = Decision(after, fit.changed, applied=True, fits=True)
             _LOG.warning("%s", told)
@@ -206,7 +207,7 @@ class Council:
 
     def _completed(self, plan: Plan) -> Plan:
         """Return a plan with all that it leaves as the job is declared, and without the reasons."""
-        return replace(completed(plan, self._topology), notes=())
+        return replace(completed(plan, self._topology, self._cluster), notes=())
 
     def _keyed_edges(self) -> list[EdgeName]:
         """Return the edges into keyed operators that do not come from a source."""

@@ -3,10 +3,14 @@
 Machines are replaced and given back, by a cloud or by a plan, and a job goes on without asking for
 the old ones. Where an instance is does not change what it computes or which keys it owns, so that
 no state has to move, and a plan that was saved stays true: each driver fits it anew.
+
+Nodes that a plan adds get what plans place there and nothing else. Machines that come while a job
+runs and that no plan has asked for, such as executors that register late, take over a fair share
+of each operator's instances; all others stay where they are.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from optimizers.cluster import Cluster, Node
@@ -30,7 +34,7 @@ class Fitted:
     changed: Plan
 
 
-def fitted(plan: Plan, cluster: Cluster) -> Fitted:
+def fitted(plan: Plan, cluster: Cluster, came: Collection[str] = ()) -> Fitted:
     """Return a plan without the machines that are gone; what is on others stays there.
 
     Where a node is there that no placement names, it takes over all that one of those that are
@@ -46,6 +50,7 @@ def fitted(plan: Plan, cluster: Cluster) -> Fitted:
     Args:
         plan: the plan, whole.
         cluster: the machines that are there, without what the plan adds.
+        came: names of those that were not there when the plan was made, and were not asked for.
     """
     there = {node.name: node for node in cluster.nodes}
     add = tuple(node for node in plan.add if there.get(node.name, node) == node)
@@ -67,10 +72,18 @@ def fitted(plan: Plan, cluster: Cluster) -> Fitted:
     later = cluster.under(Plan(add=add, drain=drain))
     moved = dict(_moved(plan, known, later))
     for name, deployment in moved.items():
-        before = plan.placement[name].nodes
-        gone = sum(one != other for one, other in zip(before, deployment.nodes, strict=True))
-        text = f"{gone} of {len(before)} instances were on nodes that are gone, and get others"
+        nodes = plan.placement[name].nodes, deployment.nodes
+        text = f"{_changes(*nodes)} instances were on nodes that are gone, and get others"
         notes.append(Note(_BY, name, text))
+    whole = {**plan.placement, **moved}
+    named = {name for deployment in whole.values() for name in deployment.nodes}
+    unused = [node.name for node in later.working if node.name in came and node.name not in named]
+    for name, deployment in whole.items() if unused else ():
+        shared = _shared(deployment, unused, later)
+        if shared != deployment:
+            text = f"{_changes(deployment.nodes, shared.nodes)} instances go to nodes that came"
+            notes.append(Note(_BY, name, text))
+            moved[name] = shared
     if not notes:
         return Fitted(plan, Plan())
     placement = {**plan.placement, **moved}
@@ -78,6 +91,32 @@ def fitted(plan: Plan, cluster: Cluster) -> Fitted:
         replace(plan, add=add, drain=drain, placement=placement),
         Plan(placement=moved, notes=tuple(notes)),
     )
+
+
+def _changes(before: tuple[str, ...], after: tuple[str, ...]) -> str:
+    changed = sum(one != other for one, other in zip(before, after, strict=True))
+    return f"{changed} of {len(before)}"
+
+
+def _shared(deployment: Deployment, unused: list[str], cluster: Cluster) -> Deployment:
+    """Return a deployment with a fair share of its instances on nodes that have none so far."""
+    homes = list(deployment.nodes)
+    capacity = {node.name: node.capacity for node in cluster.nodes}
+    dealt = cluster.deal(len(homes))
+    counts = Counter(homes)
+    while True:
+        here = min(unused, key=lambda name: (counts[name] + 1) / capacity[name])
+        there = max(sorted(counts), key=lambda name: counts[name] / capacity[name])
+        if (counts[here] + 1) / capacity[here] >= counts[there] / capacity[there]:
+            return replace(deployment, nodes=tuple(homes))
+        # Of several, one that would be there if all were dealt out now; the same of each operator.
+        place = max(
+            (place for place, name in enumerate(homes) if name == there),
+            key=lambda place: (dealt[place] == here, place),
+        )
+        homes[place] = here
+        counts.subtract([there])
+        counts[here] += 1
 
 
 def _moved(

@@ -39,7 +39,7 @@ def check_decision(
         UnknownNameError: it names what is not there.
         Exception: a grouping of somebody else's fails, in whatever way.
     """
-    amended = current.amended(decision)
+    amended = current.amended(decision, cluster)
     amended.check(topology, cluster)
     later = topology.under(amended)
     check_change(topology.under(current), later)

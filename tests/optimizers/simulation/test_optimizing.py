@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from grouping.groupings import RoutingTable, Shuffle
+from grouping.groupings import Fields, RoutingTable, Shuffle
 from grouping.hashing import hash_parts
 from optimizers import (
     Cluster,
@@ -20,6 +20,7 @@ from optimizers import (
     Statistics,
     Topology,
 )
+from optimizers.layout import completed
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 
 JOB = (
@@ -206,8 +207,9 @@ def test_a_decision_is_in_force_from_then_on_and_stays():
 
     run, _ = tell(told)
 
-    assert [Plan(), *[Plan(routing={"place": table})] * 3] == [
-        Plan(routing=epoch.plan.routing) for epoch in run.epochs
+    by_hash = {"place": Fields(), "tag": Fields()}
+    assert [by_hash, *[{**by_hash, "place": table}] * 3] == [
+        dict(epoch.plan.routing) for epoch in run.epochs
     ]
     assert (note,) == run.epochs[1].decided.notes
     assert "" == run.epochs[1].refused
@@ -230,7 +232,7 @@ def test_a_decision_that_cannot_be_carried_out_is_refused_and_changes_nothing():
         )
         for text in (epoch.refused for epoch in run.epochs)
     ]
-    assert {Plan()} == {epoch.plan for epoch in run.epochs}
+    assert {completed(Plan(), JOB, Cluster.uniform(2))} == {epoch.plan for epoch in run.epochs}
 
 
 def test_epochs_can_be_told_by_seconds():

@@ -81,7 +81,7 @@ def test_hash_undoes_what_any_other_routing_and_scheduling_did(data):
     other = data.draw(fitting_plans(topology, cluster))
     running = topology.under(other)
 
-    after = other.amended(ask(Hash(), running, cluster))
+    after = other.amended(ask(Hash(), running, cluster), cluster)
     after.check(topology)
 
     for edge in topology.edges:

@@ -218,7 +218,9 @@ def test_nodes_that_drain_get_no_keys():
     _, settled = run(Locality(), [correlated(0)])
     cluster = Cluster(Cluster.uniform(NODES).nodes, draining=("node-2",))
 
-    plan = ask(Locality(worth=0), correlated(1), cluster=cluster, current=settled.amended(there))
+    plan = ask(
+        Locality(worth=0), correlated(1), cluster=cluster, current=settled.amended(there, cluster)
+    )
 
     assert all({0, 1, 3} == set(table.parts.tolist()) for table in plan.routing.values())
 

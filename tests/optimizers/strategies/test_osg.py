@@ -148,9 +148,9 @@ def test_it_goes_together_with_locality():
 
 def test_a_schedule_gives_way_to_the_plan_of_another_number_of_instances():
     current = decide(seen(COSTS, paces=(1.0, 1.0, 3.0)))
-    assert not current.amended(Plan(parallelism={"reach": 5})).scheduling
+    assert not current.amended(Plan(parallelism={"reach": 5}), Cluster.uniform(2)).scheduling
     uniform = Plan(scheduling={EDGE: Shuffle()})
-    assert uniform.amended(Plan(parallelism={"reach": 5})).scheduling
+    assert uniform.amended(Plan(parallelism={"reach": 5}), Cluster.uniform(2)).scheduling
 
 
 @pytest.mark.parametrize(

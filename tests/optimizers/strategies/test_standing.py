@@ -85,7 +85,8 @@ def test_nodes_that_drain_take_nothing():
 def test_an_operator_that_is_on_draining_nodes_only_stays_there():
     topology, cluster, current = draining()
     groups = topology.operator("a").key_groups
-    current = current.amended(Plan(placement={"b": Deployment(("node-1",) * 3, (0,) * groups)}))
+    there = Plan(placement={"b": Deployment(("node-1",) * 3, (0,) * groups)})
+    current = current.amended(there, cluster)
 
     found = standing(topology, cluster, current).capacities(HOP)
 
@@ -172,7 +173,7 @@ def test_keys_not_seen_keep_their_owner():
 def test_keys_not_seen_leave_a_node_that_drains():
     topology, cluster, current = draining()
     keys = np.arange(30)
-    current = current.amended(Plan(routing={"b": RoutingTable(keys, keys % 3, 3)}))
+    current = current.amended(Plan(routing={"b": RoutingTable(keys, keys % 3, 3)}), cluster)
 
     kept = standing(topology, cluster, current).kept({"b": RoutingTable([], [], 3)})["b"]
 

@@ -477,7 +477,7 @@ class TestStartingAgainWithOtherNumbers:
         assert [8, 8, 8, 8, 2] == told
         assert dict.fromkeys(range(20), 6) == driver.results("a")
 
-    def test_drops_tables_and_places_for_other_numbers(self, tmp_path):
+    def test_drops_tables_for_other_numbers_and_moves_the_fewest_groups(self, tmp_path):
         table = RoutingTable(range(20), [key % 3 for key in range(20)], 3)
         homes = Deployment(("node-0", "node-1", "node-2"), tuple(g % 3 for g in range(16)))
         plan = Plan(routing={"a": table}, placement={"a": homes})
@@ -488,7 +488,9 @@ class TestStartingAgainWithOtherNumbers:
         driver.batch(TWENTY)
 
         assert not isinstance(driver.coordinator.plan.routing["a"], RoutingTable)
-        assert {} == driver.coordinator.plan.placement
+        later = driver.coordinator.plan.placement["a"]
+        assert ("node-0", "node-1", "node-2", "node-0") == later.nodes
+        assert 4 == sum(one != other for one, other in zip(homes.groups, later.groups, strict=True))
         assert dict.fromkeys(range(20), 2) == driver.results("a")
 
     def test_replaces_a_plan_under_which_the_job_could_not_be_run(self, tmp_path):

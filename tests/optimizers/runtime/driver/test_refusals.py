@@ -28,6 +28,7 @@ from optimizers import (
 from optimizers.control.asking import ask
 from optimizers.errors import PartitionError, StrategyError
 from optimizers.folds import Count, Emit
+from optimizers.layout import completed
 from optimizers.simulation import SimulationEngine, Stream
 
 TUPLES = pa.table({"k": list(range(20)), "l": list(range(20))})
@@ -143,7 +144,8 @@ def test_the_simulation_tells_the_same(caplog, what):
 
     assert 3 == len(run.epochs)
     assert all(words in epoch.refused for epoch in run.epochs)
-    assert {Plan()} == {epoch.plan for epoch in run.epochs}
+    stays = completed(Plan(), JOB, Cluster.uniform(max(o.parallelism for o in JOB.operators)))
+    assert {stays} == {epoch.plan for epoch in run.epochs}
     assert 3 == sum(words in record.getMessage() for record in caplog.records)
 
 
