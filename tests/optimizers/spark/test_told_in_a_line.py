@@ -77,7 +77,7 @@ def test_an_error_is_a_sentence_below_the_users_own_lines(told, case):
     assert lines[0] == "Traceback (most recent call last):"
     files = [line for line in lines if line.startswith("  File")]
     foreign = [line for line in files if str(SCRIPT) not in line]
-    assert [line for line in foreign if "front_door.py" not in line] == []
+    assert [line for line in foreign if "error_boundary.py" not in line] == []
     assert len(foreign) == 1
     sentences = [line for line in lines if re.search(SAID[case], line)]
     assert len(sentences) == 1
