@@ -26,7 +26,6 @@ from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import Partition, partition_as_published, partition_keys
-from grouping.migration.reconfiguration import Reconfiguration, reconfigure
 
 __all__ = [
     "DChoices",
@@ -43,7 +42,6 @@ __all__ = [
     "OnlineShuffle",
     "PartialKey",
     "Partition",
-    "Reconfiguration",
     "RoutingTable",
     "ShortestQueue",
     "Shuffle",
@@ -54,5 +52,4 @@ __all__ = [
     "first_touch",
     "partition_as_published",
     "partition_keys",
-    "reconfigure",
 ]

@@ -1,4 +1,4 @@
-"""An instance's side of the migration protocol; see `grouping.migration.protocol`."""
+"""An instance in the paper's migration protocol, which no engine uses; see `protocol.py`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The manager's side of the migration protocol; see `grouping.migration.protocol`."""
+"""The manager of the paper's migration protocol, which no engine uses; see `protocol.py`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The words of the migration protocol: who takes part, what they say, what they are told.
+"""The messages of the paper's migration protocol, which no engine uses, and who takes part.
 
 All are small frozen values. The circled numbers are those of the paper's figure 6; what has none
 is not in the paper. `grouping.migration.protocol` says who does what with them.

@@ -1,4 +1,4 @@
-"""A model of the migration protocol: new owners for keys while the stream runs on.
+"""A model of the paper's migration protocol, which no engine uses: new owners as a stream runs.
 
 One `Manager` and the `Instance` s of all operators exchange messages. Neither does anything
 itself: ``handle`` takes one event and returns what the process is afterwards, and what is to be

@@ -1,4 +1,4 @@
-"""Reconfigurations: what a change of key owners means for every instance of an operator.
+"""The paper's reconfigurations, which no engine uses: a change of owners, instance by instance.
 
 An optimizer puts new tables in the place of old ones. For each instance that comes to three
 things: the new router, the keys whose state it has to send, each with its recipient, and the keys
@@ -11,7 +11,6 @@ References:
     applications", Middleware 2016, section 3.4.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -23,7 +22,7 @@ from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.key_columns import KeyColumn
 from sketches.key_identity import distinct
 from sketches.keys import as_keys
-from sketches.values import ArrayValue, listed, protected
+from sketches.values import ArrayValue, protected
 
 Places: TypeAlias = NDArray[np.intp]
 
@@ -195,31 +194,6 @@ def reconfigure(old: Assigns, new: Assigns, keys: Any, *, sizes: Any = None) -> 
         recipients[rows],
         None if sizes is None else sizes[rows],
     )
-
-
-def reconfigure_all(
-    order: Iterable[str], operators: Mapping[str, tuple[Assigns, Assigns, Any]]
-) -> dict[str, Reconfiguration]:
-    """Return what moves in a whole job, operators in the order of its graph.
-
-    Args:
-        order: the names of the job's operators, none before those that feed it.
-        operators: for each one whose keys get new owners: the old owners, the new ones, and the
-            keys that have state.
-
-    Raises:
-        InvalidValueError: an operator is not in the order, or that is not a list; or as
-            `reconfigure` has it.
-        InvalidKeyError: as `reconfigure` has it.
-    """
-    names = listed("order", order)
-    for name in operators:
-        if name not in names:
-            raise InvalidValueError(
-                f"operator {name!r} is not in the order {list(names)!r}; "
-                "give every operator of the job"
-            )
-    return {name: reconfigure(*operators[name]) for name in names if name in operators}
 
 
 def _instances(which: str, owners: Assigns) -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from optimizers import __version__
 from optimizers.cli import doctor
-from optimizers.cli.tour import tour
 from optimizers.comparing.variants import DEFAULT
 from optimizers.error_boundary import is_debugging, showing_all, told_shortly, told_unforeseen
 from optimizers.errors import PenstockError
@@ -106,9 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     examined = commands.add_parser("doctor", help="see whether this machine has what it takes")
     examined.add_argument("--start", action="store_true", help="also try to start Spark")
     examined.set_defaults(run=_doctor)
-    show = commands.add_parser("tour", help="see what Penstock does, in a few seconds")
-    show.add_argument("--seed", type=int, default=7, help="of the stream it makes (default: 7)")
-    show.set_defaults(run=_tour)
     return parser
 
 
@@ -213,9 +209,3 @@ def _doctor(options: argparse.Namespace) -> int:
         print(finding, flush=True)
         worst = max(worst, finding.level is doctor.Level.PROBLEM)
     return worst
-
-
-def _tour(options: argparse.Namespace) -> int:
-    for line in tour(options.seed):
-        print(line, flush=True)
-    return 0

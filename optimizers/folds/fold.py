@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimizers.errors import FoldError, InvalidValueError
 from optimizers.folds.casting import cast_back, take_rows
 from optimizers.folds.describe import listed
-from optimizers.folds.key_codes import column_index, key_names, key_numbers
+from optimizers.folds.key_codes import key_names, key_numbers
 
 
 class Emit(StrEnum):
@@ -194,20 +194,6 @@ class Fold(ABC):
             if rows.column(number).type != kind:
                 rows = rows.set_column(number, name, cast_back(rows.column(number), kind, name))
         return rows
-
-    def emitted_schema(self, tuples: pa.Schema, key: str | Sequence[str]) -> pa.Schema | None:
-        """Return the columns of what is sent on, given those of the tuples; None for nothing."""
-        match self.emit:
-            case Emit.TUPLES:
-                return tuples
-            case Emit.CHANGES:
-                key_fields = [tuples.field(column_index(tuples, name)) for name in key_names(key)]
-                state = self.given_types(tuples).empty_table()
-                return self.with_keys(pa.schema(key_fields).empty_table(), state).schema
-            case Emit.OWN:
-                return self.own_schema()
-            case _:
-                return None
 
     def own_schema(self) -> pa.Schema | None:
         """Return the columns of the rows that it says itself; None if it says none."""

@@ -6,7 +6,7 @@ from optimizers.spark.costs import learn_costs
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
 from optimizers.spark.repartition import learn_tables, repartition
 from optimizers.spark.session import local_session
-from optimizers.spark.sinks import ToConsole, ToParquet
+from optimizers.spark.sinks import ToParquet
 from optimizers.spark.sized import Sized
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Sized",
     "SparkEngine",
     "StreamingRun",
-    "ToConsole",
     "ToParquet",
     "balance",
     "learn_costs",

@@ -50,19 +50,3 @@ class ToParquet:
                 f"batch {batch} cannot be written to {folder}: {reason_of(error)}; see to it, or "
                 "give another path, and start again: the batch is done and is handed out again"
             ) from error
-
-
-@dataclass(frozen=True)
-class ToConsole:
-    """Prints the first rows of each batch.
-
-    Attributes:
-        rows: how many.
-    """
-
-    rows: int = 20
-
-    def __call__(self, rows: DataFrame, batch: int) -> None:
-        """Print a batch."""
-        print(f"batch {batch}")  # noqa: T201  # what it is for
-        rows.show(self.rows, truncate=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from stage_metrics import StageMetrics, group_metrics
 from standalone import session_on, standalone
 
 from optimizers import Locality, Optimizer, Topology
@@ -19,7 +20,6 @@ from optimizers.folds import Count, Emit
 from optimizers.runtime.work import Settings
 from optimizers.spark import SparkEngine
 from optimizers.spark.engine import Run
-from optimizers.spark.metrics import StageMetrics, group_metrics
 
 BATCHES = 6
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
+from stage_metrics import group_metrics
 from standalone import Host, another_worker, session_on, standalone
 
 from optimizers import Optimizer, Plan, Topology
@@ -20,7 +21,6 @@ from optimizers.deployment import Deployment, default_groups
 from optimizers.folds import Count, Emit
 from optimizers.spark import SparkEngine
 from optimizers.spark.engine import Run
-from optimizers.spark.metrics import group_metrics
 from optimizers.spark.pinning import executor_hosts
 
 KEYS = 3_000

@@ -36,6 +36,7 @@ import pyarrow as pa
 from network import DRIVER, Network, network
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from stage_metrics import group_metrics
 from standalone import session_on, standalone
 
 from grouping.groupings import RoutingTable, WorstCase
@@ -44,7 +45,6 @@ from optimizers.folds import Count, Emit
 from optimizers.runtime.work import Settings
 from optimizers.spark import SparkEngine
 from optimizers.spark.engine import Run
-from optimizers.spark.metrics import group_metrics
 
 WORKERS = (1, 2, 3)  # by their number as hosts; the master is on 0
 KEYS = 300

@@ -1,13 +1,10 @@
 """What the log of a checkpoint records of each batch: what it stands for, and what it left."""
 
-import math
 import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-
-import numpy as np
 
 from optimizers.documents import Record, read, write
 from optimizers.errors import CorruptDataError, InvalidValueError, StateError
@@ -60,7 +57,6 @@ class Commit:
             from, oldest first; none where it has no keys.
         outputs: the files of output that belong to it, with their operators and columns.
         tuples: how many tuples came into the job.
-        facts: other numbers worth keeping, each with its name.
         revision: how often the same state was written anew.
         plan_revision: which of the plans that were saved for that batch was in force: the first,
             or one that a driver with other declared numbers of instances put in its place.
@@ -73,7 +69,6 @@ class Commit:
     state: Mapping[str, tuple[tuple[StateFile, ...], ...]] = field(default_factory=FrozenMap)
     outputs: tuple[OutputFile, ...] = ()
     tuples: int = 0
-    facts: Mapping[str, float] = field(default_factory=FrozenMap)
     revision: int = 0
     plan_revision: int = 0
     origin: Origin = field(default_factory=Bounded)
@@ -99,9 +94,6 @@ class Commit:
             if not isinstance(file, OutputFile):
                 raise InvalidValueError(f"outputs holds {file!r}; give an OutputFile")
         object.__setattr__(self, "outputs", outputs)
-        facts = named("facts", self.facts, object)
-        numbers = {name: _fact(name, value) for name, value in facts.items()}
-        object.__setattr__(self, "facts", FrozenMap(numbers))
 
     @property
     def number(self) -> tuple[int, int]:
@@ -137,7 +129,6 @@ class Commit:
             "origin": origin_to_dict(self.origin),
             "progress": self.progress.to_dict(),
             "tuples": self.tuples,
-            "facts": dict(self.facts),
             "outputs": to_json_types(self.outputs),
             "state": {
                 name: [[file.to_dict() for file in files] for files in instances]
@@ -154,13 +145,13 @@ class Commit:
     @classmethod
     def _from_record(cls, record: Record) -> "Commit":
         progress = Progress.from_value(record.take("progress", dict), "progress")
+        record.take("facts", dict, {})  # of older commits, and empty in all of them
         return cls(
             record.take("batch", int),
             record.optional("plan", int),
             record.mapping("state", _instances),
             from_json_types(record.take("outputs", dict)),
             record.take("tuples", int),
-            record.take("facts", dict, {}),
             record.take("revision", int),
             record.take("plan_revision", int),
             origin_from(record.take("origin", dict), "origin", progress),
@@ -182,14 +173,6 @@ class Commit:
                     f"{self.batch}; give the oldest first"
                 )
         return chain
-
-
-def _fact(name: str, value: object) -> float:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, float | np.floating) and math.isfinite(value):
-        return float(value)
-    raise InvalidValueError(f"facts[{name!r}]={value!r} is not a finite number; leave it out")
 
 
 def _instances(value: object, where: str) -> tuple[tuple[StateFile, ...], ...]:

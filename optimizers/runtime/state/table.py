@@ -35,24 +35,6 @@ def key_names(rows: pa.Table) -> list[str]:
     return [name for name in rows.column_names if name.startswith(KEY)]
 
 
-def slice_of(state: pa.Table, first_place: int, last_place: int) -> pa.Table:
-    """Return the keys from the first place to the last, both included, without copying them."""
-    ends = np.array([first_place, last_place], dtype=np.uint64)
-    known = places_of(state)
-    start = int(np.searchsorted(known, ends[0], side="left"))
-    stop = int(np.searchsorted(known, ends[1], side="right"))
-    return state.slice(start, max(0, stop - start))
-
-
-def of_groups(state: pa.Table, groups: Any, key_groups: int) -> pa.Table:
-    """Return the keys of these key groups, out of so many."""
-    stretches = _stretches(state, groups, key_groups)
-    if not stretches:
-        return state.slice(0, 0)
-    pieces = [state.slice(start, stop - start) for start, stop in stretches]
-    return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces).combine_chunks()
-
-
 def selected(
     state: pa.Table,
     *,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouping.migration.reconfiguration import Reconfiguration, reconfigure, reconfigure_all
+from grouping.migration.reconfiguration import Reconfiguration, reconfigure
 from grouping.routing_table import RoutingTable
 from sketches.errors import InvalidKeyError, InvalidValueError, PenstockError
 from sketches.keys import as_keys
@@ -264,27 +264,6 @@ def test_any_container_will_do(container):
     old, new = Owners(3), Owners(3, {"b": 0, "c": 1})
 
     assert reconfigure(old, new, keys) == reconfigure(old, new, container(keys))
-
-
-def test_operators_come_in_the_order_of_the_graph():
-    old, new = Owners(1), Owners(2)
-    asked = {"last": (old, new, ["a", "b"]), "first": (old, new, [1, 2])}
-
-    result = reconfigure_all(["source", "first", "last"], asked)
-
-    assert ["first", "last"] == list(result)
-    assert reconfigure(old, new, [1, 2]) == result["first"]
-    assert reconfigure(old, new, ["a", "b"]) == result["last"]
-
-
-def test_an_operator_outside_the_order_is_refused_by_name():
-    with pytest.raises(InvalidValueError, match=r"'lost' is not in the order \['a'\]; give every"):
-        reconfigure_all(iter(["a"]), {"lost": (Owners(1), Owners(1), [])})
-
-
-def test_an_order_that_is_none_is_refused():
-    with pytest.raises(InvalidValueError, match="is a set, which has no order"):
-        reconfigure_all({"a", "b"}, {})
 
 
 def test_tables_send_keys_by_name_and_the_rest_by_their_hash():

@@ -7,50 +7,7 @@ import pytest
 
 from optimizers import __version__
 from optimizers.cli import main
-from optimizers.cli.tour import make_stream, measure, tour
 from optimizers.errors import PenstockError
-
-
-def test_the_tour_shows_its_four_stops(capsys):
-    assert main(["tour"]) == 0
-
-    shown = capsys.readouterr().out
-    for stop in ("1. What is", "2. Which instance", "3. What else", "4. What has to move"):
-        assert stop in shown
-    assert "never too low" in shown
-    by_hash, planned = (int(share) for share in re.findall(r"(?:hash|planned): (\d+)%", shown))
-    assert 20 <= by_hash <= 30  # one in four, on four machines
-    assert planned >= 2 * by_hash
-    assert "two plans decide the parallelism of 'by_place': 7 and 6" in shown
-    assert "by_place: 4 -> 7 instances" in shown
-
-
-def test_the_tour_is_the_same_every_time_but_for_its_speeds():
-    def figures():
-        return [finding.cells()[:4] + finding.cells()[5:] for finding in measure(stream)]
-
-    stream = make_stream(seed=3, tuples=20_000)
-
-    assert figures() == figures()
-
-
-def test_the_tour_sees_what_its_sketches_promise():
-    findings = {finding.sketch: finding for finding in measure(make_stream(7, 1_000_000))}
-
-    assert findings["CountMin"].quality.startswith("never too low")
-    assert findings["SpaceSaving"].quality.startswith("100% of the heaviest")
-
-
-def test_a_wrong_seed_is_one_line_with_the_remedy_and_exit_code_2(capsys):
-    assert main(["tour", "--seed", "-3"]) == 2
-
-    complaint = capsys.readouterr().err
-    assert complaint.startswith("penstock: seed=-3 is out of range")
-    assert complaint.count("\n") == 1
-
-
-def test_a_short_stream_can_be_toured_as_well():
-    assert any("SpaceSaving" in line for line in tour(seed=1, tuples=1_000))
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-such-command"]])
@@ -76,7 +33,7 @@ def test_it_tells_its_version(capsys):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", ["tour", "workloads", "--help"])
+@pytest.mark.parametrize("command", ["strategies", "workloads", "--help"])
 def test_a_command_whose_output_nobody_reads_ends_well(command, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)
@@ -108,16 +65,16 @@ def test_every_error_is_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, 
         raise error
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("optimizers.cli.tour", fail)
+    monkeypatch.setattr("optimizers.plugins.registered", fail)
 
-    assert main(["tour"]) == 2
+    assert main(["strategies"]) == 2
 
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
     assert shown.startswith("penstock: ")
     assert re.search(words.replace("(", r"\(").replace(")", r"\)"), shown)
     with pytest.raises(type(error)):
-        main(["--debug", "tour"])
+        main(["--debug", "strategies"])
     assert "PENSTOCK_DEBUG" not in os.environ
 
 
@@ -126,9 +83,9 @@ def test_what_led_to_an_error_that_nobody_foresaw_is_kept(monkeypatch, capsys, t
         raise KeyError("x")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("optimizers.cli.tour", fail)
+    monkeypatch.setattr("optimizers.plugins.registered", fail)
 
-    main(["tour"])
+    main(["strategies"])
 
     (file,) = tmp_path.iterdir()
     assert f"what led to it is in {file}" in capsys.readouterr().err

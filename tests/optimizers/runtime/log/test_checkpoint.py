@@ -82,9 +82,7 @@ def test_a_new_checkpoint_has_done_nothing(checkpoint, here):
 def test_what_was_committed_is_there_when_it_is_opened_again(checkpoint, here):
     first = Commit(0, state={"count": ((write(here, 0, {1: 10, 2: 20}),), ())}, tuples=30)
     chain = (*first.state["count"][0], write(here, 1, {2: 21, 1: 0}, gone={1}))
-    second = Commit(
-        1, state={"count": (chain, (write(here, 1, {3: 5}, instance=1),))}, facts={"seconds": 2}
-    )
+    second = Commit(1, state={"count": (chain, (write(here, 1, {3: 5}, instance=1),))})
     checkpoint.commit(first)
     checkpoint.commit(second)
 
@@ -605,9 +603,7 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
     base = filled.last_commit().state["count"][0]
     chain = (*base, write(here, 1, {2: 20}, gone=set()), write(here, 1, {1: 0}, name="c", gone={1}))
     single = (write(here, 1, {3: 30}, instance=1),)
-    filled.commit(
-        Commit(1, 0, {"count": (chain, single, ())}, (output_at("output/x"),), 9, {"s": 1})
-    )
+    filled.commit(Commit(1, 0, {"count": (chain, single, ())}, (output_at("output/x"),), 9))
     before = state_of(filled)
 
     compacted = filled.compact()
@@ -615,13 +611,12 @@ def test_compaction_changes_nothing_but_the_files(filled, here):
     assert {"w2": 20, "w3": 30} == before == state_of(filled)
     assert compacted == filled.last_commit() == Checkpoint.open(here).last_commit()
     assert compacted == filled.commit_of(1)
-    assert (1, 1, 0, (output_at("output/x"),), 9, {"s": 1}) == (
+    assert (1, 1, 0, (output_at("output/x"),), 9) == (
         compacted.batch,
         compacted.revision,
         compacted.plan,
         compacted.outputs,
         compacted.tuples,
-        compacted.facts,
     )
     assert [1, 1, 0] == [len(files) for files in compacted.state["count"]]
     assert single == compacted.state["count"][1]

@@ -19,10 +19,8 @@ from optimizers.runtime.state.merge import last_of_each, latest, replaced
 from optimizers.runtime.state.table import (
     first_place,
     key_names,
-    of_groups,
     places_of,
     selected,
-    slice_of,
 )
 from sketches.keys import as_keys
 
@@ -264,13 +262,6 @@ def test_of_equal_keys_all_but_the_last_are_repeats(keys):
     assert expected == repeats(rows).tolist()
 
 
-@given(STATES, PLACES, PLACES)
-def test_a_slice_has_the_keys_between_two_places_and_both_of_them(state, first, last):
-    found = slice_of(table(state), first, last)
-
-    assert {key: row for key, row in state.items() if first <= key.place <= last} == content(found)
-
-
 @st.composite
 def groups(draw):
     """Some of so many key groups, in any order."""
@@ -292,7 +283,7 @@ def test_the_keys_of_a_group_are_those_that_hash_into_it(state, chosen, data):
     places = array([key.place for key in state])
     parts = dict(zip(state, place_parts(places, count).tolist(), strict=True))
 
-    found = of_groups(table(state), wanted, count)
+    found = selected(table(state), groups=wanted, key_groups=count)
 
     assert {key: row for key, row in state.items() if parts[key] in wanted} == content(found)
 
@@ -326,7 +317,7 @@ def test_places_of_keys_make_the_same_groups_as_routing_does():
     codes = as_keys([f"key {number}" for number in range(500)]).codes
     state = {Key(int(place), 0): (0, None) for place in key_places(codes)}
 
-    sizes = [of_groups(table(state), [group], 7).num_rows for group in range(7)]
+    sizes = [selected(table(state), groups=[group], key_groups=7).num_rows for group in range(7)]
 
     assert np.bincount(place_parts(key_places(codes), 7), minlength=7).tolist() == sizes
 
@@ -334,7 +325,7 @@ def test_places_of_keys_make_the_same_groups_as_routing_does():
 @pytest.mark.parametrize("wanted", [[-1], [0, 4], [4]])
 def test_groups_that_there_are_not_are_refused(wanted):
     with pytest.raises(InvalidValueError, match="give numbers from 0 to 3"):
-        of_groups(table({}), wanted, 4)
+        selected(table({}), groups=wanted, key_groups=4)
 
 
 def test_groups_go_with_their_number():
