@@ -2,6 +2,7 @@
 
 What is made smaller is the sum, over nodes and dimensions, of the fourth power of the excess over
 the target: close to the largest excess, but it also tells apart two assignments with the same one.
+Where traffic matters as well, what crosses nodes is added, by a weight.
 Each step takes, of all moves of one set of groups and all swaps of two, the one that gains most for
 what it costs. A step may take a former one back, and then has its cost returned.
 
@@ -13,11 +14,11 @@ pairs with one of those furthest from their target are looked at: others decide 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.errors import PlacementError
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
-from sketches.arrays import Floats
+from grouping.placement.traffic import Pulls
+from sketches.arrays import Floats, Integers
 
 _NEGLIGIBLE = 1e-12  # of the sum: what rounding may seem to gain
 _FREE = 1e30  # so much better is a step that costs nothing
@@ -49,9 +50,28 @@ class Units:
         np.add.at(held, (problem.sets, problem.current), problem.costs)
         price = held.sum(axis=1, keepdims=True) - held
         price[price < ROUNDING * held.sum(axis=1, keepdims=True)] = 0.0
+        pinned = np.flatnonzero(problem.pins >= 0)
+        elsewhere = np.arange(nodes) != problem.pins[pinned][:, None]
+        np.maximum.at(price, problem.sets[pinned], np.where(elsewhere, np.inf, 0.0))
         loads = np.stack([np.bincount(problem.sets, row, count) for row in problem.loads])
         empty = np.zeros((len(loads), nodes))
         return cls(np.hstack([loads, empty]), np.vstack([price, np.zeros((nodes, nodes))]), count)
+
+
+@dataclass(frozen=True)
+class Attraction:
+    """Traffic that is to stay on nodes, and how much that counts beside even load.
+
+    Attributes:
+        pulls: between the sets of groups.
+        weight: what a unit of traffic between nodes adds to what is made smaller.
+        tolerance: no step brings a node further than this from its target, unless it was further
+            before. An excess of this adds 1 to what is made smaller.
+    """
+
+    pulls: Pulls
+    weight: float
+    tolerance: float
 
 
 class Descent:
@@ -61,24 +81,39 @@ class Descent:
         problem: what is to be placed.
         units: its units.
         at: the node of each unit to begin with; without, where most of it is now.
+        attraction: traffic to be kept on nodes; without, only load counts.
 
     Raises:
         PlacementError: sets that are on several nodes cannot be brought together in the budget.
     """
 
-    def __init__(self, problem: PlacementProblem, units: Units, at: Nodes | None = None) -> None:
+    def __init__(
+        self,
+        problem: PlacementProblem,
+        units: Units,
+        at: Nodes | None = None,
+        attraction: Attraction | None = None,
+    ) -> None:
         self._problem, self._units = problem, units
         count = units.count
         homes = units.price[:count].argmin(axis=1) if at is None else at
         self._at = np.concatenate([homes, np.arange(problem.nodes)]).astype(np.int64)
         self.spent = float(units.price[np.arange(count), self._at[:count]].sum())
+        if np.isinf(self.spent):
+            raise PlacementError(
+                "groups that belong together are pinned to different nodes; pin one of each set"
+            )
         if not problem.affords(self.spent):
             raise PlacementError(
                 f"it costs {self.spent:g} to bring the groups that belong together to one node "
                 f"each, and the budget is {problem.budget:g}; give more, or fewer of them"
             )
         self._excess = problem.excess(self.assignment)
+        self._attraction = attraction
         self._scale = float(np.abs(self._excess).max()) or 1.0
+        if attraction is not None:
+            self._scale = attraction.tolerance
+            self._drawn = attraction.pulls.to_nodes(self._at[:count], problem.nodes)
 
     @property
     def units_at(self) -> Nodes:
@@ -99,10 +134,18 @@ class Descent:
     @property
     def energy(self) -> float:
         """What is made smaller, in units of its own."""
-        return float(_fourth(self._excess / self._scale).sum())
+        found = float(_fourth(self._excess / self._scale).sum())
+        if self._attraction is not None:
+            units = np.arange(self._units.count)
+            kept = float(self._drawn[units, self._at[units]].sum())
+            found += self._attraction.weight * (float(self._drawn.sum()) - kept) / 2
+        return found
 
     def run(self) -> Nodes:
-        """Go down to the end; return the units' nodes where the strain was least on the way."""
+        """Go down to the end; return the units' nodes there.
+
+        Where only load counts, they are those where the strain was least on the way.
+        """
         nodes = self._problem.nodes
         self._score = np.full((nodes, nodes), _NONE)
         self._first = np.zeros((nodes, nodes), np.int64)
@@ -113,7 +156,7 @@ class Descent:
             strain = self.strain
             if strain < lowest * (1 - ROUNDING):
                 best, lowest = self.units_at, strain
-        return best
+        return best if self._attraction is None else self.units_at
 
     def _step(self) -> bool:
         """Take the best step; return whether there was one."""
@@ -133,9 +176,13 @@ class Descent:
         self._excess[:, source] -= moved / self._problem.capacities[source]
         self._excess[:, target] += moved / self._problem.capacities[target]
         self.spent += cost
-        for unit, node in ((one, target), (other, source)):
+        for unit, old, new in ((one, source, target), (other, target, source)):
             if unit < self._units.count:
-                self._at[unit] = node
+                self._at[unit] = new
+                if self._attraction is not None:
+                    partners, rates = self._attraction.pulls.of(unit)
+                    self._drawn[partners, old] -= rates
+                    self._drawn[partners, new] += rates
         self._look_at(source)
         self._look_at(target)
         return True
@@ -143,7 +190,7 @@ class Descent:
     def _look_at_furthest(self) -> None:
         """Look at the nodes furthest from their target that were not looked at yet."""
         far = np.abs(self._excess).max(axis=0)
-        count = min(_FURTHEST, len(far))
+        count = len(far) if self._attraction is not None else min(_FURTHEST, len(far))
         for node in np.argpartition(-far, count - 1)[:count]:
             if not self._seen[node]:
                 self._look_at(int(node))
@@ -170,18 +217,41 @@ class Descent:
             there = moved / capacities[theirs] + excess[theirs]
             gained += _fourth(excess[node]) + _fourth(excess[theirs])
             gained -= _fourth(here) + _fourth(there)
+            if self._attraction is not None:  # nothing is worth a node beyond the tolerance
+                gained[np.abs(here) > max(1.0, abs(excess[node]))] = _NONE
+                gained[np.abs(there) > np.maximum(1.0, np.abs(excess[theirs]))] = _NONE
+        if self._attraction is not None:
+            gained += self._attraction.weight * self._kept(node, mine, others)
         price = units.price
         back = price[others, node] - price[others, theirs]
         cost = price[mine][:, theirs] - price[mine, node][:, None] + back
         self._rank(node, gained, cost, mine, others)
+
+    def _kept(self, node: int, mine: Integers, others: Integers) -> Floats:
+        """Return how much more traffic stays on nodes by each swap of two units."""
+        count, at = self._units.count, self._at
+        theirs = at[others]
+        kept = np.zeros((len(mine), len(others)))
+        real, full = mine < count, others < count
+        kept[real] += self._drawn[mine[real]][:, theirs] - self._drawn[mine[real], node][:, None]
+        kept[:, full] += self._drawn[others[full], node] - self._drawn[others[full], theirs[full]]
+        # What two units exchange with each other stays between the nodes when they are swapped.
+        place = np.full(len(at), -1)
+        place[others] = np.arange(len(others))
+        for row, unit in enumerate(mine[real].tolist()):
+            partners, rates = self._attraction.pulls.of(unit)  # type: ignore[union-attr]
+            columns = place[partners]
+            there = columns >= 0
+            kept[row, columns[there]] -= 2 * rates[there]
+        return kept
 
     def _rank(
         self,
         node: int,
         gained: Floats,
         cost: Floats,
-        mine: NDArray[np.int64],
-        others: NDArray[np.int64],
+        mine: Integers,
+        others: Integers,
     ) -> None:
         """Keep the best step with each other node: by gain for its cost, as far as affordable."""
         limit = self._problem.budget * (1 + ROUNDING) - self.spent

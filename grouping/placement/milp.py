@@ -46,6 +46,9 @@ class PlacementProgram:
         # (1) each group is on one node
         for each in sets:
             self._model += pulp.lpSum(self._at[node][each] for node in nodes) == 1
+        for group in np.flatnonzero(problem.pins >= 0).tolist():
+            home = self._at[int(problem.pins[group])]
+            self._model += home[int(problem.sets[group])] == 1
         # (2) migration within the budget
         price = self._prices(len(sets))
         self._model += (

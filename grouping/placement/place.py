@@ -1,18 +1,21 @@
 """Placing key groups on nodes, so that load is even and little has to move."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from grouping.placement.bounds import least_distance
+from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
 from grouping.placement.milp import check_solver, improve
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
-from sketches.checks import number, whole
+from grouping.placement.traffic import Traffic
+from sketches.checks import amount, number, whole
 from sketches.values import ArrayValue, protected
 
+_USUAL_LIMIT = 0.1  # of the mean
 _RETURNED = (0.1, 0.6)  # the share of the moves that a round takes back, at least and at most
 
 
@@ -48,6 +51,10 @@ def place_groups(  # noqa: PLR0913
     capacities: Any = None,
     draining: Iterable[int] = (),
     together: Iterable[Iterable[int]] = (),
+    pinned: Mapping[int, int] | None = None,
+    traffic: Traffic | None = None,
+    max_load_distance: float | None = None,
+    worth: float = 0.05,
     rounds: int = 0,
     time_limit: float | None = None,
     solver: str = "CBC",
@@ -73,6 +80,12 @@ def place_groups(  # noqa: PLR0913
         draining: the numbers of nodes to be emptied.
         together: sets of groups of which each is to be on one node; sets that share a group are
             one.
+        pinned: the node on which a group has to end up.
+        traffic: what groups send each other. As much of it as can be is kept on nodes, as long as
+            the load distance is within a limit.
+        max_load_distance: the limit, where there is traffic; a tenth of the mean if it is left out.
+        worth: with traffic, what share of it has to become local for each share of all groups
+            that moves, both by cost.
         rounds: how often a part of the moves is taken back, in search of better ones.
         time_limit: for so many seconds a solver looks for something better, from what was found,
             and for a better bound; without, none does.
@@ -80,8 +93,8 @@ def place_groups(  # noqa: PLR0913
 
     Raises:
         InvalidValueError: an argument is not what it should be.
-        PlacementError: all nodes drain; or sets that are on several nodes now cannot be brought
-            together for the budget.
+        PlacementError: all nodes drain; or sets and pinned groups that are on other nodes now
+            cannot be brought where they are to be for the budget.
     """
     problem = PlacementProblem.of(
         loads,
@@ -92,20 +105,35 @@ def place_groups(  # noqa: PLR0913
         capacities=capacities,
         draining=draining,
         together=together,
+        pinned=pinned,
     )
     rounds = whole("rounds", rounds, at_least=0)
     seconds = None if time_limit is None else number("time_limit", time_limit, above=0.0)
     check_solver(solver)
-    found = _emptied(problem, _searched(problem, Units.of(problem), rounds))
+    units = Units.of(problem)
+    if traffic is None:
+        found = _searched(problem, units, rounds)
+    else:
+        limit = _limit(problem, max_load_distance)
+        found = collocated(problem, units, traffic, limit, amount("worth", worth))
+    found = _emptied(problem, found)
     bound = least_distance(problem)
     if seconds is not None:
         found, proven = improve(problem, found, seconds, solver)
         bound = max(bound, proven)
-    if problem.whole(problem.current) and not _better(problem, found, problem.current):
+    stays = traffic is None and problem.whole(problem.current)
+    if stays and not _better(problem, found, problem.current):
         found = problem.current
     moves = int((found != problem.current).sum())
     distance = problem.distance(found)
     return GroupPlacement(found, distance, moves, problem.cost(found), min(bound, distance))
+
+
+def _limit(problem: PlacementProblem, given: float | None) -> float:
+    """Return how far from its target a node may be, where there is traffic."""
+    if given is not None:
+        return number("max_load_distance", given, above=0.0)
+    return _USUAL_LIMIT * float(problem.mean.max()) or 1.0
 
 
 def _better(problem: PlacementProblem, one: Nodes, other: Nodes) -> bool:
@@ -154,7 +182,8 @@ def _shaken(problem: PlacementProblem, units: Units, best: Nodes, homes: Nodes, 
 def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
     """Take what can be taken from nodes that drain at no loss: groups without load, above all."""
     found = assignment.copy()
-    leaving = np.flatnonzero(problem.draining[found])
+    held = np.isin(problem.sets, problem.sets[problem.pins >= 0])
+    leaving = np.flatnonzero(problem.draining[found] & ~held)
     if not len(leaving):
         return found
     limit, spent = _strain(problem, found), problem.cost(found)

@@ -1,20 +1,20 @@
 """The placement problem as arrays: loads of key groups, where they are, and what a move costs."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grouping.errors import PlacementError
-from sketches.arrays import Floats
+from sketches.arrays import Floats, Integers, Marks, Parts
 from sketches.checks import amount, whole
 from sketches.errors import InvalidValueError
 from sketches.values import ArrayValue, listed, numeric, protected
 
-Nodes: TypeAlias = NDArray[np.int32]
+Nodes: TypeAlias = Parts
+"""The number of a node, for each group."""
 
 ROUNDING = 1e-9
 """By how much sums of costs may exceed a budget, as a share of it: what rounding adds up to."""
@@ -39,18 +39,20 @@ class PlacementProblem(ArrayValue):
         budget: what all moves together may cost.
         sets: for each group, the number of the set that it belongs to; groups of a set end up on
             one node. A group by itself is a set of one.
+        pins: for each group, the node that it has to end up on; -1 where there is a choice.
     """
 
     loads: Floats
     current: Nodes
     capacities: Floats
-    draining: NDArray[np.bool_]
+    draining: Marks
     costs: Floats
     budget: float
-    sets: NDArray[np.int64]
+    sets: Integers
+    pins: Nodes
 
     def __post_init__(self) -> None:
-        for name in ("loads", "current", "capacities", "draining", "costs", "sets"):
+        for name in ("loads", "current", "capacities", "draining", "costs", "sets", "pins"):
             object.__setattr__(self, name, protected(getattr(self, name)))
 
     @classmethod
@@ -65,6 +67,7 @@ class PlacementProblem(ArrayValue):
         capacities: Any = None,
         draining: Iterable[int] = (),
         together: Iterable[Iterable[int]] = (),
+        pinned: Mapping[int, int] | None = None,
     ) -> "PlacementProblem":
         """Check and build a problem; see `grouping.placement.place_groups` for the arguments."""
         count = whole("nodes", nodes, at_least=1)
@@ -99,7 +102,15 @@ class PlacementProblem(ArrayValue):
             costs=costs,
             budget=amount("budget", budget),
             sets=_sets(together, groups),
+            pins=_pins(pinned or {}, groups, count),
         )
+
+    def joined(
+        self, together: Iterable[Iterable[int]], pinned: Mapping[int, int]
+    ) -> "PlacementProblem":
+        """Return the same problem with these sets and pins in place of its own."""
+        sets = _sets(together, self.groups)
+        return replace(self, sets=sets, pins=_pins(pinned, self.groups, self.nodes))
 
     @property
     def nodes(self) -> int:
@@ -143,10 +154,12 @@ class PlacementProblem(ArrayValue):
         return cost <= self.budget * (1 + ROUNDING)
 
     def whole(self, assignment: Nodes) -> bool:
-        """Return whether each set of groups is on one node."""
+        """Return whether each set of groups is on one node, and each that is pinned on its own."""
         first = np.full(int(self.sets.max(initial=-1)) + 1, -1)
         first[self.sets[::-1]] = assignment[::-1]
-        return bool((assignment == first[self.sets]).all())
+        pinned = self.pins >= 0
+        kept = assignment[pinned] == self.pins[pinned]
+        return bool((assignment == first[self.sets]).all() and kept.all())
 
 
 def _amounts(name: str, values: Any) -> Floats:
@@ -185,7 +198,18 @@ def _numbers(name: str, values: Any, length: int, limit: int, what: str) -> Node
     return array.astype(np.int32)
 
 
-def _sets(together: Iterable[Iterable[int]], groups: int) -> NDArray[np.int64]:
+def _pins(pinned: Mapping[int, int], groups: int, nodes: int) -> Nodes:
+    """Return the node of each pinned group, and -1 for the others."""
+    pins = np.full(groups, -1, dtype=np.int32)
+    chosen = np.array(list(pinned.keys()), dtype=np.int64)
+    homes = np.array(list(pinned.values()), dtype=np.int64)
+    pins[_numbers("pinned groups", chosen, len(chosen), groups, "group")] = _numbers(
+        "pinned nodes", homes, len(homes), nodes, "node"
+    )
+    return pins
+
+
+def _sets(together: Iterable[Iterable[int]], groups: int) -> Integers:
     """Number the sets of groups that stay together: sets that share a group are one."""
     parent = np.arange(groups)
 
@@ -202,5 +226,5 @@ def _sets(together: Iterable[Iterable[int]], groups: int) -> NDArray[np.int64]:
             first, other = sorted((root(chosen[0]), root(member)))
             parent[other] = first
     roots = np.array([root(group) for group in range(groups)], dtype=np.int64)
-    found: NDArray[np.int64] = np.unique(roots, return_inverse=True)[1].astype(np.int64)
+    found: Integers = np.unique(roots, return_inverse=True)[1].astype(np.int64)
     return found

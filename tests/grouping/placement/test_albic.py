@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grouping.placement import PlacementProblem, Traffic
+from grouping.placement.albic import (
+    albic,
+    collocated_sets,
+    divided,
+    next_pair,
+    scored,
+    target_of,
+)
+
+# Two operators of four groups each: group k of the first sends mostly to group 4 + k.
+SOURCES = np.repeat(np.arange(4), 4)
+TARGETS = np.tile(np.arange(4, 8), 4)
+RATES = np.where(SOURCES + 4 == TARGETS, 9.0 + SOURCES, 1.0)
+TRAFFIC = Traffic(SOURCES, TARGETS, RATES, groups=8)
+DOWNSTREAM = np.array([4] * 4 + [0] * 4)
+
+
+def problem(current, *, budget=4.0, loads=None, **more):
+    return PlacementProblem.of(
+        [1.0] * 8 if loads is None else loads, current, 4, budget=budget, **more
+    )
+
+
+def test_step_1_chooses_pairs_that_send_more_than_the_average_of_their_sender():
+    chosen = scored(TRAFFIC, DOWNSTREAM, 1.5)
+
+    # Group 0 sends 9 + 1 + 1 + 1 to four groups: 3 on average.
+    assert [(0, 4), (1, 5), (2, 6), (3, 7)] == list(
+        zip(SOURCES[chosen].tolist(), TARGETS[chosen].tolist(), strict=True)
+    )
+    assert not scored(TRAFFIC, DOWNSTREAM, 4.0).any()
+
+
+def test_step_2_joins_pairs_that_share_a_group():
+    traffic = Traffic([0, 1, 1, 3], [4, 4, 5, 7], [5.0, 5, 5, 5], groups=8)
+    chosen = np.ones(4, np.bool_)
+
+    sets = collocated_sets(problem([0, 0, 1, 2, 0, 0, 1, 3]), traffic, chosen)
+
+    assert sets == [[0, 1, 4, 5]]  # 3 and 7 are on two nodes
+
+
+@given(st.integers(0, 2**32), st.floats(0.5, 4), st.floats(0.5, 9))
+def test_step_2_divides_sets_into_parts_within_both_limits(seed, max_load, budget):
+    drawn = np.random.default_rng(seed)
+    given_ = PlacementProblem.of(
+        drawn.gamma(1.0, 1.0, 12),
+        [0] * 12,
+        2,
+        budget=budget,
+        migration_cost=drawn.gamma(1.0, 1.0, 12),
+    )
+    rows = drawn.integers(0, 12, (2, 30))
+    traffic = Traffic(*rows, drawn.gamma(1.0, 1.0, 30), groups=12)
+
+    parts = list(divided(given_, traffic, list(range(12)), max_load))
+
+    assert sorted(group for part in parts for group in part) == list(range(12))
+    for part in parts:
+        if len(part) > 1:
+            assert given_.loads[0, part].sum() <= max_load * (1 + 1e-9)
+            assert given_.costs[part].sum() <= budget * (1 + 1e-9)
+
+
+def test_step_3_takes_the_pair_that_sends_most_of_those_apart():
+    chosen = scored(TRAFFIC, DOWNSTREAM, 1.5)
+
+    assert next_pair(problem([0, 1, 2, 3, 1, 2, 3, 0]), TRAFFIC, chosen) == (3, 7)
+    assert next_pair(problem([0, 1, 2, 3, 1, 2, 3, 3]), TRAFFIC, chosen) == (2, 6)
+    assert next_pair(problem([0, 1, 2, 3, 0, 1, 2, 3]), TRAFFIC, chosen) is None
+
+
+def test_step_3_has_three_cases():
+    at = problem([0, 1, 2, 3, 1, 1, 2, 3], loads=[3, 1, 1, 1, 1, 1, 1, 1])  # 3, 3, 2, 2
+    usage = at.excess(at.current)[0] + at.mean[0]
+    assert usage.tolist() == [3, 3, 2, 2]
+
+    assert target_of(at, [], (0, 7)) == 3  # 1: neither is in a set, node 3 has less load
+    assert target_of(at, [[0, 1]], (0, 7)) == 0  # 2: one is
+    assert target_of(at, [[0, 1], [3, 7]], (0, 7)) == 3  # 3: both are, as in 1
+
+
+def test_pairs_come_together_one_each_period():
+    current, shares = np.array([0, 1, 2, 3, 1, 2, 3, 0]), []
+    for _ in range(6):
+        at = problem(current)
+        current = albic(at, TRAFFIC, DOWNSTREAM, max_load_distance=1.0)
+        assert at.affords(at.cost(current))
+        shares.append(TRAFFIC.local(current))
+
+    assert shares == sorted(shares)
+    best = RATES[SOURCES + 4 == TARGETS].sum() / RATES.sum()
+    assert shares[-1] == pytest.approx(best)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 6))
+def test_it_keeps_the_budget_and_never_raises(seed, budget):
+    drawn = np.random.default_rng(seed)
+    at = problem(drawn.integers(0, 4, 8), budget=budget, loads=drawn.gamma(1.0, 1.0, 8))
+
+    found = albic(at, TRAFFIC, DOWNSTREAM, max_load_distance=0.5, seed=seed % 7)
+
+    assert at.affords(at.cost(found))
+
+
+def test_sets_are_split_until_the_load_distance_is_met():
+    # All on one node in one set: kept whole, nothing could ever be balanced.
+    at = problem([0] * 8, budget=8)
+    traffic = Traffic(np.arange(7), np.arange(1, 8), np.full(7, 5.0), groups=8)
+
+    found = albic(
+        at,
+        traffic,
+        np.ones(8, int),
+        max_load_distance=0.5,
+        max_partition_load=100.0,
+        score_factor=1,
+    )
+    whole = albic(
+        at,
+        traffic,
+        np.ones(8, int),
+        max_load_distance=9.0,
+        max_partition_load=100.0,
+        score_factor=0.5,
+    )
+
+    assert at.distance(found) <= 0.5
+    assert at.distance(whole) > 0.5

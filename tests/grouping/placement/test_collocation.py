@@ -1,0 +1,134 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grouping.placement import PlacementProblem, Traffic, place_groups
+from grouping.placement.descent import Attraction, Descent, Units
+from sketches.errors import InvalidValueError
+
+
+@st.composite
+def worlds(draw, *, groups=6, nodes=3):
+    """A problem that is small enough to try all, and traffic between its groups."""
+    number = draw(st.integers(2, groups))
+    loads = draw(st.lists(st.integers(0, 9), min_size=number, max_size=number))
+    current = draw(st.lists(st.integers(0, nodes - 1), min_size=number, max_size=number))
+    group = st.integers(0, number - 1)
+    rows = draw(st.lists(st.tuples(group, group, st.integers(0, 9)), max_size=10))
+    problem = PlacementProblem.of(loads, current, nodes, budget=draw(st.integers(0, 6)))
+    sources, targets, rates = zip(*rows, strict=True) if rows else ((), (), ())
+    arrays = np.array(sources, np.int64), np.array(targets, np.int64)
+    return problem, Traffic(*arrays, np.array(rates, float), groups=number)
+
+
+@given(worlds(), st.floats(0.1, 10), st.floats(0.5, 20))
+def test_what_a_step_seems_to_gain_is_what_it_gains(world, weight, tolerance):
+    problem, traffic = world
+    attraction = Attraction(traffic.between(problem.sets), weight, tolerance)
+    descent = Descent(problem, Units.of(problem), attraction=attraction)
+
+    def objective(assignment):
+        apart = assignment[traffic.sources] != assignment[traffic.targets]
+        uneven = ((problem.excess(assignment) / tolerance) ** 4).sum()
+        return float(uneven) + weight * float(traffic.rates[apart].sum())
+
+    before = objective(descent.assignment)
+    assert before == pytest.approx(descent.energy)
+    descent.run()
+
+    assert objective(descent.assignment) == pytest.approx(descent.energy, abs=1e-9)
+    assert descent.energy <= before * (1 + 1e-9)
+    assert problem.cost(descent.assignment) == pytest.approx(descent.spent)
+
+
+@given(worlds(), st.integers(1, 20))
+def test_nodes_stay_within_the_tolerance_or_come_nearer(world, tolerance):
+    problem, traffic = world
+    before = np.abs(problem.excess(problem.current)).max()
+
+    found = place_groups(
+        problem.loads,
+        problem.current,
+        problem.nodes,
+        budget=problem.budget,
+        traffic=traffic,
+        max_load_distance=float(tolerance),
+        worth=0,
+    )
+
+    after = np.abs(problem.excess(found.assignment)).max()
+    assert problem.affords(found.cost)
+    assert after <= max(before, tolerance) * (1 + 1e-9)
+    if before <= tolerance:
+        assert traffic.local(found.assignment) >= traffic.local(problem.current)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_keeps_about_as_much_on_nodes_as_the_best_of_all(seed):
+    drawn = np.random.default_rng(seed)
+    loads, current = drawn.gamma(4.0, 1.0, 8), drawn.integers(0, 2, 8)
+    traffic = Traffic(np.arange(4), np.arange(4, 8), drawn.gamma(2.0, 1.0, 4), groups=8)
+    problem = PlacementProblem.of(loads, current, 2, budget=8)
+    limit = 0.3 * problem.mean[0]
+    best = max(
+        traffic.local(assignment)
+        for chosen in itertools.product(range(2), repeat=8)
+        if problem.distance(assignment := np.array(chosen, np.int32)) <= limit
+    )
+
+    found = place_groups(
+        loads, current, 2, budget=8, traffic=traffic, max_load_distance=limit, worth=0
+    )
+
+    assert found.load_distance <= limit
+    assert traffic.local(found.assignment) >= 0.8 * best
+
+
+def test_pairs_come_together_period_by_period_and_then_nothing_moves():
+    drawn = np.random.default_rng(3)
+    weights = drawn.gamma(4.0, 1.0, 40)
+    current = np.concatenate([drawn.permutation(40) % 8, drawn.permutation(40) % 8])
+    traffic = Traffic(np.arange(40), np.arange(40, 80), weights, groups=80)
+    loads, shares = np.concatenate([weights, weights]), []
+
+    for _ in range(12):
+        found = place_groups(loads, current, 8, budget=6, traffic=traffic)
+        assert found.cost <= 6
+        current = found.assignment
+        shares.append(traffic.local(current))
+
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.97
+    assert found.moves == 0
+    assert found.load_distance <= 0.1 * loads.sum() / 8
+
+
+def test_what_gains_too_little_for_what_moves_is_left():
+    loads, current = [1.0] * 4, [0, 1, 0, 1]
+    traffic = Traffic([0, 2, 0], [3, 1, 2], [1.0, 1.0, 98.0], groups=4)
+
+    def placed(worth):
+        return place_groups(
+            loads, current, 2, budget=4, traffic=traffic, worth=worth, max_load_distance=1.0
+        )
+
+    assert traffic.local(np.array(current)) == 0.98
+    assert placed(worth=0.5).moves == 0  # one group of four for one hundredth of the traffic
+    assert traffic.local(placed(worth=0.01).assignment) >= 0.99
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0], [4], [1.0]), r"targets\[0\]=4 is no group; give a number from 0 to 3"),
+        (([0, 1], [1], [1.0]), "give 2 group numbers"),
+        (([0.5], [1], [1.0]), "give 1 group numbers"),
+        (([0], [1], [-1.0]), r"rates\[0\]=-1.0"),
+    ],
+)
+def test_bad_traffic_is_named(arguments, message):
+    with pytest.raises(InvalidValueError, match=message):
+        Traffic(*arguments, groups=4)
