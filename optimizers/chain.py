@@ -12,6 +12,7 @@ from optimizers.errors import (
     StrategyError,
     UnknownNameError,
 )
+from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
@@ -22,7 +23,9 @@ from optimizers.topology import Topology
 class Chain(Optimizer):
     """Strategies one after the other, each deciding for the world the earlier ones leave.
 
-    The order is the one you read. A chain of one is that one; chains nest.
+    That goes for what was seen, too: a later step gets the statistics as they would be under what
+    was decided before it (`Statistics.under`). The order is the one you read. A chain of one is
+    that one; chains nest.
 
     >>> from optimizers import Cluster, Fixed, Plan, Statistics, Topology
     >>> chain = Chain(Fixed(Plan(parallelism={"count": 8})), Fixed(Plan(batch={"count": 500})))
@@ -80,10 +83,14 @@ class Chain(Optimizer):
         decided = Plan()
         for place, step in enumerate(self.steps, start=1):
             world = topology.under(decided), cluster.under(decided)
-            in_force = current.amended(decided, cluster) if decided else current
+            in_force, seen = current, statistics
             where = f"step {place} of the chain, {name_of(step)}: "
             try:
-                decided |= decision_of(step, "it", *world, statistics, current=in_force)
+                if decided:
+                    in_force = current.amended(decided, cluster)
+                    plans = current, in_force
+                    seen = statistics.under(*(Layout.of(topology, cluster, p) for p in plans))
+                decided |= decision_of(step, "it", *world, seen, current=in_force)
                 decided.check(topology, cluster)
             except PlanConflictError as error:
                 raise PlanConflictError(

@@ -1,7 +1,7 @@
 """What was seen of a job during one epoch: the facts that strategies decide by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.layout import Layout
 from optimizers.operators import EdgeName
+from optimizers.projection import Projection
 from optimizers.topology import Topology
 from sketches.checks import amount, weights, whole
 from sketches.cost_sketch import CostSketch
@@ -84,6 +86,23 @@ class EdgeStatistics:
             local_bytes = amount("local_bytes", self.local_bytes, up_to=self.bytes)
             object.__setattr__(self, "local_bytes", local_bytes)
 
+    def with_gain(self, share: float) -> "EdgeStatistics":
+        """Return it with another share of the tuples local: so much more, or if negative, less.
+
+        Tuples that become local are as large as those are that were not, and the other way round.
+        """
+        if not share or not self.tuples:
+            return self
+        local = min(max(self.local + share * self.tuples, 0.0), self.tuples)
+        if self.local_bytes is None:
+            return replace(self, local=local)
+        if local > self.local:
+            turned = (local - self.local) / (self.tuples - self.local)
+            size = self.local_bytes + turned * (self.bytes - self.local_bytes)
+        else:
+            size = self.local_bytes * (local / self.local) if self.local else 0.0
+        return replace(self, local=local, local_bytes=min(size, self.bytes))
+
 
 @dataclass(frozen=True, eq=False)
 class GroupStatistics(ArrayValue):
@@ -110,6 +129,15 @@ class GroupStatistics(ArrayValue):
 
     def __len__(self) -> int:
         return len(self.cpu)
+
+    def regrouped(self, seen: Projection, name: str) -> "GroupStatistics":
+        """Return it for an operator some of whose keys get other groups; see `Statistics.under`."""
+        return GroupStatistics(
+            seen.group_loads(name, self.cpu),
+            seen.group_loads(name, self.memory),
+            seen.group_loads(name, self.network),
+            seen.group_state(name, self.state_bytes),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +231,55 @@ class Statistics:
             found[hop] = KeyPairs.of(sketch).faded(memory)
         return found
 
+    def under(self, old: Layout, new: Layout) -> "Statistics":
+        """Return what would have been seen under another layout, of the same stream.
+
+        Named keys are followed: for them it is what is then measured, as far as a key's tuples
+        are alike. Other keys stay in their key groups. What keys and operators did in sum stays
+        as it is; what instances measured of costs stays with them, or goes to others on their
+        nodes where they are gone.
+
+        Args:
+            old: the job as it was laid out when this was seen.
+            new: the job as a decision would lay it out.
+        """
+        seen = Projection(
+            old,
+            new,
+            self.keys,
+            {hop: self._all_pairs(hop) for hop in self.pairs},
+            {name: operator.tuples for name, operator in self.operators.items()},
+        )
+        return replace(
+            self,
+            edges={
+                name: edge.with_gain(seen.gained(old.topology.edge(*name), edge.tuples))
+                for name, edge in self.edges.items()
+            },
+            costs={
+                name: _inherited(
+                    sketches, seen.heirs(name, len(sketches)), len(new.homes[name].nodes)
+                )
+                for name, sketches in self.costs.items()
+            },
+            groups={
+                name: groups.regrouped(seen, name)
+                if seen.regroups(name) and seen.known(name)
+                else groups
+                for name, groups in self.groups.items()
+            },
+            traffic={
+                hop: GroupTraffic(*seen.traffic(hop, known.sources, known.targets, known.tuples))
+                if any(map(seen.regroups, hop))
+                else known
+                for hop, known in self.traffic.items()
+            },
+        )
+
+    def _all_pairs(self, hop: EdgeName) -> KeyPairs:
+        held_out = self.held_out.get(hop)
+        return self.pairs[hop] if held_out is None else self.pairs[hop].together(held_out)
+
     def check(self, topology: Topology) -> None:
         """Refuse statistics that speak of what the topology does not have.
 
@@ -249,6 +326,22 @@ _BY_EDGE: dict[str, type] = {
     "history": KeyPairs,
     "held_out": KeyPairs,
 }
+
+
+def _inherited(
+    sketches: tuple[CostSketch, ...], heirs: list[int], instances: int
+) -> tuple[CostSketch, ...]:
+    """Return the costs measured at each instance once others go on with what some have measured."""
+    if heirs == list(range(instances)):
+        return sketches
+    first = sketches[0]
+    found = [
+        CostSketch(first.width, first.depth, first.seed, exact=first.exact)
+        for _ in range(instances)
+    ]
+    for heir, sketch in zip(heirs, sketches, strict=True):
+        found[heir] |= sketch
+    return tuple(found)
 
 
 def _sketches(name: str, given: object) -> tuple[CostSketch, ...]:

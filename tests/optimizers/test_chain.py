@@ -4,6 +4,7 @@ import copy
 import pickle
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,9 @@ from optimizers import (
     Chain,
     Cluster,
     Fixed,
+    GroupTable,
     Hash,
+    KeyCounts,
     LocalOrShuffle,
     Node,
     Note,
@@ -26,6 +29,8 @@ from optimizers import (
     Topology,
 )
 from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.layout import Layout
+from optimizers.statistics import GroupStatistics, OperatorStatistics
 
 JOB = Topology.source("in").then("count", key="k", parallelism=2, key_groups=8).then("out")
 NODES = Cluster.uniform(3)
@@ -146,6 +151,27 @@ def test_later_steps_see_the_world_that_earlier_ones_leave():
         )
     ] == third.asked
     assert first.decision | second.decision | third.decision == decided
+
+
+def test_later_steps_are_shown_what_would_have_been_seen_in_the_world_that_earlier_ones_leave():
+    seen = Statistics(
+        operators={"count": OperatorStatistics(tuples=12.0)},
+        keys={"count": KeyCounts([1, 2], [8.0, 4.0])},
+        groups={"count": GroupStatistics(*np.full((4, 8), 0.5))},
+    )
+    first = Heard(Plan(routing={"count": GroupTable([1, 2], [3, 3], 8)}))
+    second = Heard(Plan(parallelism={"count": 4}))
+    third = Heard()
+
+    Chain(first, second, third).plan(JOB, NODES, seen, Plan())
+
+    world = (JOB.under(first.decision), NODES, Plan().amended(first.decision, NODES))
+    projected = seen.under(Layout.of(JOB, NODES, Plan()), Layout.of(*world))
+    assert seen == first.asked[0][2]
+    assert projected == second.asked[0][2]
+    assert projected == third.asked[0][2]
+    assert projected.groups["count"].cpu.tolist() != seen.groups["count"].cpu.tolist()
+    assert 4.0 == projected.groups["count"].cpu.sum()
 
 
 def test_a_chain_may_widen_an_operator_that_a_table_is_in_force_for():
