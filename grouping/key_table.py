@@ -121,15 +121,11 @@ class KeyTable(Grouping):
         """
         column = as_keys(keys, seed=0)
         self.check_kind(column)
-        more = self._with(column, parts)
+        more = type(self)(column, parts, self._count)
         if not len(self) or not len(more):
             return self if len(self) else more
         named = np.concatenate([self.parts, more.parts])
-        return self._with(self._column.joined(more.column), named)
-
-    def _with(self, keys: Any, parts: Any) -> Self:
-        """Return a table of other keys, made as this one. To be overridden with more fields."""
-        return type(self)(keys, parts, self._count)
+        return type(self)(self._column.joined(more.column), named, self._count)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as JSON types."""

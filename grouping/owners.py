@@ -109,6 +109,22 @@ class KeyOwners:
         chosen: Parts = self._groups[self._hashed(codes)]
         return chosen
 
+    def groups_on(self, instances: Parts, keys: KeyColumn) -> Parts:
+        """Return a key group for each key that is to go to an instance: one that is there.
+
+        A key keeps its group if that is there; others are spread over the instance's groups by
+        their hash. On an instance without groups no key can be: those stay where they are.
+        """
+        chosen = self.group_of(keys)
+        elsewhere = np.flatnonzero(self._groups[chosen] != instances)
+        for instance in np.unique(instances[elsewhere]).tolist():
+            there = np.flatnonzero(self._groups == instance).astype(np.int32)
+            if len(there):
+                rows = elsewhere[instances[elsewhere] == instance]
+                codes = keys.seeded(self.seed).codes[rows]
+                chosen[rows] = there[code_parts(codes, len(there), choice=1, seed=self.seed)]
+        return chosen
+
     def _hashed(self, codes: Codes) -> Parts:
         return code_parts(codes, len(self.groups), seed=self.seed)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -88,9 +88,6 @@ class RoutingTable(KeyTable):
             key may be there twice if it has the same owner both times.
         parts: for each key, the instance that owns it.
         instances: how many instances there are.
-        adopts: whether unknown keys are to be given an owner beside their partners, by
-            `grouping.keygraph.first_touch`: before the batch they first come in is routed, or when
-            it is over. The table itself knows no partners; this tells whoever executes the job.
 
     Attributes:
         parts: the owners, in the order of `keys`.
@@ -100,50 +97,29 @@ class RoutingTable(KeyTable):
         2016, section 3.3.
     """
 
-    adopts: bool
     kind: ClassVar[str] = "table"
     part: ClassVar[str] = "an instance"
     fields: ClassVar[tuple[str, str]] = ("parts", "instances")
 
-    def __init__(self, keys: Any, parts: Any, instances: int, *, adopts: bool = False) -> None:
-        if not isinstance(adopts, bool):
-            raise InvalidValueError(f"adopts={adopts!r} is not a bool; give True or False")
+    def __init__(self, keys: Any, parts: Any, instances: int) -> None:
         super().__init__(keys, parts, instances)
-        object.__setattr__(self, "adopts", adopts)
 
     @property
     def instances(self) -> int:
         """How many instances it was made for."""
         return self._count
 
-    def adopting(self) -> "RoutingTable":
-        """Return the same table, whose unknown keys are to be given owners; see `adopts`."""
-        twin = RoutingTable.__new__(RoutingTable)
-        for name in ("parts", "_column", "_count"):
-            object.__setattr__(twin, name, getattr(self, name))
-        object.__setattr__(twin, "adopts", True)
-        return twin
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Build it from what `to_dict` returned.
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the table as JSON types."""
-        fields = super().to_dict()
-        if self.adopts:
-            fields["adopts"] = True
-        return fields
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        made = partial(type(self), adopts=self.adopts)
-        return made, (self.keys, self.parts, self.instances)
-
-    def __repr__(self) -> str:
-        adopts = ", adopts=True" if self.adopts else ""
-        return f"{super().__repr__()[:-1]}{adopts})"
-
-    def _with(self, keys: Any, parts: Any) -> "RoutingTable":
-        return RoutingTable(keys, parts, self.instances, adopts=self.adopts)
-
-    def _content(self) -> tuple[object, ...]:
-        return self.adopts, *super()._content()
+        Earlier versions wrote into a table whether its operator adopts keys; plans that hold such
+        documents read that for themselves (`Plan.adopt`).
+        """
+        adopts = fields.get("adopts", False)
+        if not isinstance(adopts, bool):
+            raise InvalidValueError(f"adopts={adopts!r} is not a bool; give true or false")
+        return super().from_dict({n: value for n, value in fields.items() if n != "adopts"})
 
     def _router(self, instances: int, sender: int, local: tuple[int, ...]) -> Router:
         return OwnerRouter(instances, self.assign)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
+from grouping.key_table import KeyTable
 from optimizers.cluster import Cluster, Node
 from optimizers.deployment import Deployment
 from optimizers.documents import Record, read, write
@@ -49,6 +50,9 @@ class Plan:
         batch: how many tuples an operator emits at once; of a source, how many it lets in.
         routing: which instance owns which key of a keyed operator, on all edges into it.
         placement: where an operator's key groups and instances live.
+        adopt: operators whose keys that their table does not know are to be put beside the keys
+            they come with, once a batch has shown them. It goes with the table: a decision that
+            routes an operator says each time whether it adopts.
         scheduling: how the tuples of one edge into an operator without a key are spread, in place
             of the edge's own grouping.
         add: nodes to be added to the cluster.
@@ -60,6 +64,7 @@ class Plan:
     batch: Mapping[str, int] = FrozenMap()
     routing: Mapping[str, Grouping] = FrozenMap()
     placement: Mapping[str, Deployment] = FrozenMap()
+    adopt: tuple[str, ...] = ()
     scheduling: Mapping[EdgeName, Grouping] = FrozenMap()
     add: tuple[Node, ...] = ()
     drain: tuple[str, ...] = ()
@@ -84,12 +89,20 @@ class Plan:
                     f"routing[{name!r}] is {grouping!r}, which does not choose by key; "
                     "route by Fields() or a table, or schedule the edge instead"
                 )
+        adopting = {check_name("operator", name) for name in listed("adopt", self.adopt)}
+        for name in sorted(adopting):
+            if not isinstance(self.routing.get(name), KeyTable):
+                raise PlanError(
+                    f"adopt names {name!r}, which the plan does not route by a table; "
+                    f"give routing[{name!r}] a GroupTable, or leave it out of adopt"
+                )
         drained = {check_name("drained node", name) for name in listed("drain", self.drain)}
         notes = listed("notes", self.notes)
         for note in notes:
             if not isinstance(note, Note):
                 raise InvalidValueError(f"notes holds {note!r}, which is not a Note")
         object.__setattr__(self, "add", _sorted_nodes(listed("add", self.add)))
+        object.__setattr__(self, "adopt", tuple(sorted(adopting)))
         object.__setattr__(self, "drain", tuple(sorted(drained)))
         object.__setattr__(self, "notes", tuple(sorted(set(notes))))
         for node in self.add:
@@ -125,6 +138,7 @@ class Plan:
         merged: dict[str, Any] = {
             part: _merge(part, getattr(self, part), getattr(other, part)) for part in _MAPS
         }
+        _merge("adoption", *({n: n in plan.adopt for n in plan.routing} for plan in (self, other)))
         nodes = [{node.name: node for node in plan.add} for plan in (self, other)]
         for first, second in ((self, other), (other, self)):
             for node in first.add:
@@ -133,6 +147,7 @@ class Plan:
                     raise PlanConflictError("presence", node.name, *values)
         return Plan(
             **merged,
+            adopt=(*self.adopt, *other.adopt),
             add=tuple(_merge("node", *nodes).values()),
             drain=(*self.drain, *other.drain),
             notes=(*self.notes, *other.notes),
@@ -165,8 +180,10 @@ class Plan:
         given_back = {node.name for node in self.add if node.name not in there}
         drained = [name for name in self.drain if name not in added]
         drained += [name for name in decision.drain if name not in given_back]
+        adopting = (name for name in kept.adopt if name not in decision.routing)
         after = Plan(
             **maps,
+            adopt=(*adopting, *decision.adopt),
             add=tuple(added.values()),
             drain=tuple(drained),
             notes=decision.notes,
@@ -245,6 +262,7 @@ class Plan:
             "batch": dict(self.batch),
             "routing": {name: grouping_to_dict(value) for name, value in self.routing.items()},
             "placement": {name: value.to_dict() for name, value in self.placement.items()},
+            "adopt": list(self.adopt),
             "scheduling": [
                 {"source": source, "target": target, "grouping": grouping_to_dict(value)}
                 for (source, target), value in self.scheduling.items()
@@ -267,12 +285,14 @@ class Plan:
             if edge in scheduling:
                 raise PlanError(f"edge {edge!r} is scheduled twice; keep one")
             scheduling[edge] = grouping
+        routing, adopt = _routing(record)
         return cls(
             parallelism=record.take("parallelism", dict, {}),
             batch=record.take("batch", dict, {}),
-            routing=record.mapping("routing", lambda value, _: grouping_from_dict(value)),
+            routing=routing,
             placement=record.mapping("placement", Deployment.from_value),
             scheduling=scheduling,
+            adopt=adopt,
             add=tuple(record.each("add", Node.from_record)),
             drain=record.strings("drain"),
             notes=tuple(record.each("notes", note_from_record)),
@@ -284,10 +304,12 @@ class Plan:
         def fits(name: str, instances: int | None) -> bool:
             return instances is None or parallelism.get(name, instances) == instances
 
+        routing = {n: g for n, g in self.routing.items() if fits(n, g.instances)}
         return Plan(
             parallelism=self.parallelism,
             batch=self.batch,
-            routing={n: g for n, g in self.routing.items() if fits(n, g.instances)},
+            routing=routing,
+            adopt=tuple(name for name in self.adopt if name in routing),
             placement=self.placement,
             scheduling={e: g for e, g in self.scheduling.items() if fits(e[1], g.instances)},
         )
@@ -346,6 +368,19 @@ def _known(part: str, lookup: Callable[..., object], *name: str) -> None:
         lookup(*name)
     except UnknownNameError as error:
         raise UnknownNameError(f"{part}: {error}") from error
+
+
+def _routing(record: Record) -> tuple[dict[str, Grouping], tuple[str, ...]]:
+    """Return the routing of a document, and the operators that adopt."""
+    adopt = list(record.strings("adopt"))
+
+    def build(name: str, value: Any) -> Grouping:
+        if isinstance(value, dict) and value.get("adopts") is True:  # as it was written at first
+            adopt.append(name)
+        return grouping_from_dict(value)
+
+    values = record.mapping("routing", lambda value, _: value)
+    return {name: build(name, value) for name, value in values.items()}, tuple(adopt)
 
 
 def _scheduling_entry(record: Record) -> tuple[EdgeName, Grouping]:

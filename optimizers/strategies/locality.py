@@ -163,9 +163,8 @@ class Locality(Optimizer):
         return {**figures, "gained": gained * tuple_size, "moved": size}
 
     def _proposed(self, tables: Tables, note: Note) -> Plan:
-        if self.adopts:
-            tables = {name: table.adopting() for name, table in tables.items()}
-        return Plan(routing=tables, notes=(note,))
+        adopt = tuple(tables) if self.adopts else ()
+        return Plan(routing=tables, adopt=adopt, notes=(note,))
 
     def _note(self, standing: Standing, text: str, figures: Mapping[str, float]) -> Note:
         return self.note(" and ".join(standing.names), text, figures)

@@ -377,26 +377,10 @@ def test_large_tables_and_long_questions_are_answered_as_a_dict_would():
     assert [named.get(k, part) for k, part in zip(asked.tolist(), hashed, strict=True)] == found
 
 
-def test_whether_a_table_adopts_is_part_of_it():
-    adopting = RoutingTable([1, 2], [0, 1], 2, adopts=True)
-    plain = RoutingTable([1, 2], [0, 1], 2)
+def test_what_an_earlier_version_wrote_of_adopting_is_no_part_of_a_table():
+    table = RoutingTable([1, 2], [0, 1], 2)
 
-    assert plain != adopting
-    assert (False, True) == (plain.adopts, adopting.adopts)
-    for copied in (
-        pickle.loads(pickle.dumps(adopting)),  # noqa: S301
-        RoutingTable.from_dict(adopting.to_dict()),
-        RoutingTable([1], [0], 2, adopts=True).with_keys([2], [1]),
-        plain.adopting(),
-        adopting.adopting(),
-    ):
-        assert adopting == copied
-    assert plain.assign([1, 2, 3]).tolist() == adopting.assign([1, 2, 3]).tolist()
-    assert "adopts" not in plain.to_dict()
-    assert "adopts=True" in repr(adopting)
-
-
-@pytest.mark.parametrize("adopts", [1, "yes", None])
-def test_adopting_is_yes_or_no(adopts):
-    with pytest.raises(InvalidValueError, match="adopts="):
-        RoutingTable([1], [0], 2, adopts=adopts)
+    for adopts in (True, False):
+        assert table == grouping_from_dict({**grouping_to_dict(table), "adopts": adopts})
+    with pytest.raises(CorruptDataError, match="adopts='yes'"):
+        grouping_from_dict({**grouping_to_dict(table), "adopts": "yes"})

@@ -27,6 +27,7 @@ from grouping.groupings import (
     WChoices,
     WorstCase,
 )
+from grouping.key_table import KeyTable
 from grouping.routing_table import GroupTable, RoutingTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
 from optimizers.folds import (
@@ -496,7 +497,7 @@ def plans(draw, drawn, parallelism):
                 routing[name] = Fields()
             else:
                 owners = random.integers(0, instances, len(keys))
-                table = RoutingTable(keys, owners, instances, adopts=bool(seed % 2))
+                table = RoutingTable(keys, owners, instances)
                 cells = random.integers(0, instances, 7)
                 grouped = random.integers(0, operator.key_groups, len(keys))
                 by_group = GroupTable(keys, grouped, operator.key_groups)
@@ -513,6 +514,9 @@ def plans(draw, drawn, parallelism):
                 spread = [Shuffle(), LocalOrShuffle()]
                 spread += [] if edge.key is None else [Fields(), PartialKey(), DChoices()]
                 scheduling[edge.name] = spread[int(random.integers(len(spread)))]
+    adopt = [
+        name for name in routing if isinstance(routing[name], KeyTable) and draw(st.booleans())
+    ]
     add = (Node("node-9"),) if draw(st.integers(0, 9)) == 9 else ()
     drain = ("node-0",) if draw(st.integers(0, 9)) == 9 else ()
     return Plan(
@@ -521,6 +525,7 @@ def plans(draw, drawn, parallelism):
         routing=routing,
         placement=placement,
         scheduling=scheduling,
+        adopt=tuple(adopt),
         add=add,
         drain=drain,
     )

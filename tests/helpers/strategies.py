@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from grouping.groupings import Fields, Grouping, LocalOrShuffle, PartialKey, Shuffle
+from grouping.groupings import Fields, Grouping, GroupTable, LocalOrShuffle, PartialKey, Shuffle
+from grouping.key_table import KeyTable
 from optimizers import Cluster, Deployment, Edge, Node, Note, Operator, Plan, Topology
 
 COLUMNS = ("place", "tag", "user", "größe")
@@ -131,7 +132,8 @@ def fitting_plans(draw, topology, cluster):
             most = operator.key_groups if operator.keyed else 6
             instances = parallelism[name] = draw(st.integers(1, most))
         if operator.keyed and draw(st.booleans()):
-            routing[name] = draw(groupings(operator) | st.just(Table(instances)))
+            tables = Table(instances), GroupTable([1], [0], operator.key_groups)
+            routing[name] = draw(groupings(operator) | st.sampled_from(tables))
         if draw(st.booleans()):
             groups = operator.key_groups if operator.keyed else 0
             placement[name] = Deployment(
@@ -148,10 +150,17 @@ def fitting_plans(draw, topology, cluster):
         routing=routing,
         placement=placement,
         scheduling=scheduling,
+        adopt=adopting(routing, draw(st.integers(0, 1 << 6))),
         add=tuple(added),
         drain=tuple(drain),
         notes=tuple(draw(st.lists(notes(), max_size=2))),
     )
+
+
+def adopting(routing, which):
+    """Some of the operators that are routed by a table, as the bits of a number say."""
+    tables = sorted(name for name in routing if isinstance(routing[name], KeyTable))
+    return tuple(name for place, name in enumerate(tables) if which >> place & 1)
 
 
 def _some(names, values):
@@ -161,7 +170,7 @@ def _some(names, values):
 def plans(names=("a", "b"), nodes_named=NODES[:2]):
     """Any plan over a few names, so that two of them often speak of one thing."""
     few = st.integers(1, 2)
-    routes = st.sampled_from((Fields(), PartialKey(), Table(1), Table(2)))
+    routes = st.sampled_from((Fields(), PartialKey(), Table(1), Table(2), GroupTable([1], [0], 2)))
     machines = [Node(name, capacity) for name in nodes_named for capacity in (1.0, 2.0)]
     presence = st.dictionaries(
         st.sampled_from(nodes_named), st.sampled_from(("drain", 1.0, 2.0)), max_size=2
@@ -169,14 +178,16 @@ def plans(names=("a", "b"), nodes_named=NODES[:2]):
 
     homes = st.lists(st.sampled_from(nodes_named), min_size=1, max_size=2).map(tuple)
     return st.builds(
-        lambda there, said, **maps: Plan(
+        lambda there, said, which, **maps: Plan(
             **maps,
+            adopt=adopting(maps["routing"], which),
             add=tuple(m for m in machines if there.get(m.name) == m.capacity),
             drain=tuple(name for name in there if there[name] == "drain"),
             notes=tuple(said),
         ),
         presence,
         st.lists(notes(), max_size=2),
+        st.integers(0, 3),
         parallelism=_some(names, few),
         batch=_some(names, few),
         routing=_some(names, routes),
@@ -206,10 +217,12 @@ def decisions(draw, topology, cluster):
             # What was made for another number of instances needs that number decided as well.
             return draw(st.booleans()) and (name in sized or name not in whole.parallelism)
 
+        routing = {n: v for n, v in whole.routing.items() if taken(n)}
         return Plan(
             parallelism=parallelism,
             batch={n: v for n, v in whole.batch.items() if draw(st.booleans())},
-            routing={n: v for n, v in whole.routing.items() if taken(n)},
+            routing=routing,
+            adopt=tuple(name for name in whole.adopt if name in routing),
             placement={n: v for n, v in whole.placement.items() if taken(n)},
             scheduling={e: v for e, v in whole.scheduling.items() if draw(st.booleans())},
             add=whole.add,
@@ -226,6 +239,9 @@ def agreeing(first, second):
         left, right = getattr(first, part), getattr(second, part)
         if any(left[name] != right[name] for name in set(left) & set(right)):
             return False
+    routed = {*first.routing} & {*second.routing}
+    if routed & {*first.adopt} != routed & {*second.adopt}:
+        return False
     added = [{node.name: node for node in plan.add} for plan in (first, second)]
     if any(added[0][name] != added[1][name] for name in set(added[0]) & set(added[1])):
         return False

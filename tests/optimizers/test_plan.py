@@ -1,6 +1,7 @@
 """Plans: every defect is refused by name, and what is decided does not change any more."""
 
 import copy
+import json
 import math
 import pickle
 from dataclasses import FrozenInstanceError, fields, replace
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import Table, plans, worlds
 
-from grouping.groupings import Fields, LocalOrShuffle, PartialKey, Shuffle
+from grouping.groupings import Fields, GroupTable, LocalOrShuffle, PartialKey, RoutingTable, Shuffle
 from optimizers import (
     Cluster,
     Deployment,
@@ -56,6 +57,16 @@ BAD = {
     ),
     "scheduling by three": (lambda: Plan(scheduling={("a", "b", "c"): Shuffle()}), ["no edge"]),
     "scheduling by kind": (lambda: Plan(scheduling={("a", "b"): "x"}), ["('a', 'b')", "Grouping"]),
+    "adopt a name": (lambda: Plan(adopt="x"), ["adopt='x'", "list"]),
+    "adopt a number": (lambda: Plan(adopt=[1]), ["operator name 1"]),
+    "adopt unrouted": (
+        lambda: Plan(adopt=["x"]),
+        ["adopt names 'x'", "routing['x'] a GroupTable", "leave it out"],
+    ),
+    "adopt without a table": (
+        lambda: Plan(routing={"x": Fields()}, adopt=["x"]),
+        ["adopt names 'x'", "by a table"],
+    ),
     "add a name": (lambda: Plan(add=["a"]), ["'a'", "not a Node"]),
     "add one": (lambda: Plan(add=Node("a")), ["add=Node", "list"]),
     "add twice": (
@@ -259,6 +270,30 @@ def test_wild_input_is_taken_or_refused_but_never_stumbled_over(build):
             build(value)
         except PenstockError as error:
             assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
+
+
+def test_a_plan_of_an_earlier_version_says_in_its_tables_who_adopts():
+    tables = {"x": RoutingTable([1], [0], 2), "y": RoutingTable([1], [1], 2)}
+    plan = Plan(routing=tables, adopt=("x",))
+    written = json.loads(plan.to_json())
+    del written["adopt"]
+    written["routing"]["x"]["adopts"] = True
+
+    assert plan == Plan.from_json(json.dumps(written))
+    assert plan == Plan.from_json(plan.to_json())
+
+
+def test_whether_an_operator_adopts_is_decided_with_its_table():
+    table = GroupTable([1], [0], 4)
+    plain, adopting = Plan(routing={"x": table}), Plan(routing={"x": table}, adopt=("x",))
+
+    with pytest.raises(PlanConflictError, match="the adoption of 'x': False and True"):
+        plain | adopting
+    assert adopting == adopting.amended(Plan(), NODES) == plain.amended(adopting, NODES)
+    assert plain == adopting.amended(plain, NODES)
+    assert ("x",) == adopting.amended(Plan(parallelism={"x": 3}), NODES).adopt
+    old = Plan(routing={"x": RoutingTable([1], [0], 2)}, adopt=("x",))
+    assert () == old.amended(Plan(parallelism={"x": 3}), NODES).adopt
 
 
 def test_a_merge_with_what_is_no_plan_is_pythons_own_error():

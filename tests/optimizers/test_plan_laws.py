@@ -96,6 +96,7 @@ def test_a_merge_holds_the_decisions_of_both_and_no_others(first, second):
         both = [*getattr(first, part).items(), *getattr(second, part).items()]
         assert dict(both) == getattr(whole, part)
     assert {*first.notes, *second.notes} == set(whole.notes)
+    assert {*first.adopt, *second.adopt} == {*whole.adopt}
     assert first.add == whole.add
     assert first.drain == whole.drain
 
@@ -109,7 +110,7 @@ def test_a_conflict_among_three_names_values_of_two_of_them(first, second, third
     else:
         return
 
-    values = {"'add'", "'drain'"}
+    values = {"'add'", "'drain'", "True", "False"}
     for plan in (first, second, third):
         values |= {repr(value) for part in MAPS for value in getattr(plan, part).values()}
         values |= {repr(node) for node in plan.add}
@@ -147,6 +148,8 @@ def test_what_a_decision_does_not_touch_stays_in_force(current, decision):
     for name, grouping in current.routing.items():
         stays = name in decision.routing or not lapses(name, grouping.instances)
         assert stays == (name in after.routing)
+    adopting = {name for name in current.adopt if name not in decision.routing}
+    assert (adopting & {*after.routing}) | {*decision.adopt} == {*after.adopt}
     left = {*decision.drain} - {*current.drain}
     for name, home in current.placement.items():
         if name not in decision.placement:
@@ -309,4 +312,4 @@ def test_the_running_job_becomes_what_the_declared_one_is_under_the_plan_in_forc
 
 
 def test_every_part_of_a_plan_is_spoken_of_in_these_laws():
-    assert {*MAPS, "add", "drain", "notes"} == {field.name for field in fields(Plan)}
+    assert {*MAPS, "adopt", "add", "drain", "notes"} == {field.name for field in fields(Plan)}

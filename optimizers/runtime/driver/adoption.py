@@ -9,18 +9,21 @@ owner in every batch, and its state goes with it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from grouping.key_table import KeyTable
 from grouping.keygraph.first_touch import first_touch
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.spreading import spread
-from grouping.routing_table import RoutingTable
+from grouping.owners import KeyOwners
+from grouping.routing_table import GroupTable, RoutingTable
 from optimizers.layout import Instance, Layout
 from optimizers.operators import EdgeName
+from optimizers.plan import Plan
 from optimizers.runtime.observe.probes import PAIRS, name_of
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.topology import Topology
@@ -34,20 +37,15 @@ _WORTH = 0.01  # the share of tuples whose keys must be unknown for a plan of it
 _KEYS_A_BATCH = 1 << 16  # a plan is written down whole; where tables are large, not in each batch
 
 
-def adopting(topology: Topology, operator: str) -> RoutingTable | None:
-    """Return the table of an operator if its unknown keys are to get an owner."""
-    groupings = [topology.grouping(*edge.name) for edge in topology.inputs(operator)]
-    table = groupings[0] if groupings else None
-    return table if isinstance(table, RoutingTable) and table.adopts else None
+def adopting(plan: Plan) -> dict[str, KeyTable]:
+    """Return the tables of the operators whose unknown keys are to get an owner."""
+    tables = {name: plan.routing[name] for name in plan.adopt}
+    return {name: table for name, table in tables.items() if isinstance(table, KeyTable)}
 
 
-def adopting_hops(topology: Topology) -> list[EdgeName]:
+def adopting_hops(topology: Topology, plan: Plan) -> list[EdgeName]:
     """Return the hops on which unknown keys are to get owners, at both ends."""
-    return [
-        hop
-        for hop in topology.keyed_hops
-        if all(adopting(topology, name) is not None for name in hop)
-    ]
+    return [hop for hop in topology.keyed_hops if {*hop} <= {*plan.adopt}]
 
 
 class Adoption:
@@ -57,22 +55,21 @@ class Adoption:
         self._loads: dict[str, Floats] = {}
         self._batches = 0  # since keys were given owners
 
-    def after(self, layout: Layout, reports: Sequence[TaskReport]) -> dict[str, RoutingTable]:
+    def after(
+        self, plan: Plan, layout: Layout, reports: Sequence[TaskReport]
+    ) -> dict[str, KeyTable]:
         """Return the tables of operators that know keys now which they did not before a batch.
 
         Args:
+            plan: the plan in force.
             layout: the job as it is laid out.
             reports: what the tasks of the batch report, in an order of their own.
         """
-        tables = {
-            name: table
-            for name in layout.topology.order
-            if (table := adopting(layout.topology, name)) is not None
-        }
+        tables = adopting(plan)
         known = dict(tables)
         self._batches += 1
         due = self._batches * _KEYS_A_BATCH > sum(map(len, tables.values()))
-        for hop in adopting_hops(layout.topology) if due else ():
+        for hop in adopting_hops(layout.topology, plan) if due else ():
             pairs = _pairs_of(reports, hop)
             if _unknown_share(pairs, tables[hop[0]], tables[hop[1]]) >= _WORTH:
                 tables |= _Hop(layout, hop, self._loads).adopted(pairs, tables)
@@ -97,9 +94,7 @@ class _Hop:
     names: EdgeName
     loads: Mapping[str, Floats]
 
-    def adopted(
-        self, pairs: KeyPairs, tables: Mapping[str, RoutingTable]
-    ) -> dict[str, RoutingTable]:
+    def adopted(self, pairs: KeyPairs, tables: Mapping[str, KeyTable]) -> dict[str, KeyTable]:
         """Return both tables with the keys of all pairs in them."""
         nodes = sorted({node for name in self.names for node in self._homes(name)})
         numbers = {node: number for number, node in enumerate(nodes)}
@@ -123,15 +118,13 @@ class _Hop:
             for name, side, nodes_of in zip(self.names, sides, placed, strict=True)
         }
 
-    def _side(
-        self, name: str, keys: Any, table: RoutingTable, numbers: Mapping[str, int]
-    ) -> "_Side":
+    def _side(self, name: str, keys: Any, table: KeyTable, numbers: Mapping[str, int]) -> "_Side":
         column = as_keys(keys, seed=self.layout.topology.seed)
-        known, parts = table.find(column)
-        owners = np.where(known, parts, self.layout.owners(name).assign(column))
+        known, _ = table.find(column)
+        owners = replace(self.layout.owners(name), table=table)
         homes = np.array([numbers[node] for node in self._homes(name)], dtype=np.int32)
         loads = self.loads.get(name, np.zeros(len(homes)))
-        return _Side(column, known, owners, homes, loads)
+        return _Side(column, known, owners, owners.assign(column), homes, loads)
 
     def _homes(self, name: str) -> list[str]:
         number = self.layout.topology.operator(name).parallelism
@@ -145,6 +138,7 @@ class _Side:
     Attributes:
         keys: the keys.
         known: which of them its table knows.
+        present: who owns which key now.
         owners: the instance that has each.
         homes: for each instance, the number of its node.
         loads: how many tuples each instance had so far.
@@ -152,6 +146,7 @@ class _Side:
 
     keys: KeyColumn
     known: NDArray[np.bool_]
+    present: KeyOwners
     owners: Parts
     homes: Parts
     loads: Floats
@@ -162,7 +157,7 @@ class _Side:
             self.keys.take(np.flatnonzero(which)), self.homes[self.owners[which]], nodes
         )
 
-    def with_all(self, table: RoutingTable, nodes: Parts, counts: Floats) -> RoutingTable:
+    def with_all(self, table: KeyTable, nodes: Parts, counts: Floats) -> KeyTable:
         """Return the operator's table with the keys that it does not know, on these nodes."""
         rows = np.flatnonzero(~self.known)
         if not len(rows):
@@ -171,7 +166,10 @@ class _Side:
         first = rows[firsts]
         amounts = np.bincount(numbers, counts[rows]).astype(np.float64, copy=False)
         chosen = spread(nodes[first], amounts, self.homes, self.owners[first])
-        return table.with_keys(self.keys.take(first), chosen)
+        keys = self.keys.take(first)
+        if isinstance(table, GroupTable):
+            chosen = self.present.groups_on(chosen, keys)
+        return table.with_keys(keys, chosen)
 
 
 def _pairs_of(reports: Sequence[TaskReport], hop: EdgeName) -> KeyPairs:
@@ -184,7 +182,7 @@ def _pairs_of(reports: Sequence[TaskReport], hop: EdgeName) -> KeyPairs:
     return KeyPairs.of(sketch)
 
 
-def _unknown_share(pairs: KeyPairs, first: RoutingTable, second: RoutingTable) -> float:
+def _unknown_share(pairs: KeyPairs, first: KeyTable, second: KeyTable) -> float:
     """Return the share of tuples with a key that its table does not know."""
     if not pairs.total:
         return 0.0

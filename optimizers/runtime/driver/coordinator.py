@@ -368,7 +368,7 @@ class Coordinator:
 
     def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
         location, settings = self._checkpoint.location, self._settings
-        if adopting_hops(layout.topology):
+        if adopting_hops(layout.topology, self._plan):
             settings = replace(settings, observes=settings.observes | {Probe.PAIRS})
         return Work(layout, self._plan.batch, location, settings, handovers)
 
@@ -378,16 +378,16 @@ class Coordinator:
         Not in the batch after which something else changes, nor while the optimizer thinks, which
         may change these very tables.
         """
-        tables = self._adoption.after(self._layout, reports)
+        tables = self._adoption.after(self._plan, self._layout, reports)
         if tables and not self._decided and not self._council.has_asked:
-            number = sum(map(len, tables.values())) - sum(
-                len(adopting(self._layout.topology, name) or ()) for name in tables
-            )
+            before = adopting(self._plan)
+            number = sum(len(table) - len(before[name]) for name, table in tables.items())
             names = " and ".join(tables)
             _LOG.info(
                 "after batch %d: %d new keys of %s get an owner", self.next_batch - 1, number, names
             )
-            self._decided, self._adopts_only = Plan(routing=tables, notes=self._plan.notes), True
+            self._decided = Plan(routing=tables, adopt=tuple(tables), notes=self._plan.notes)
+            self._adopts_only = True
 
     def _state_after(self, reports: Sequence[TaskReport]) -> StateFiles:
         """Return the files of all state after a batch: those reported, else as they were."""

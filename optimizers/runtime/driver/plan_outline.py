@@ -55,6 +55,7 @@ class PlanOutline:
         routing: in outline, who owns which key.
         placement: in outline, where key groups and instances live.
         scheduling: in outline, how tuples of an edge are spread.
+        adopt: operators whose unknown keys are put beside those they come with.
         add: nodes to be added.
         drain: nodes to be emptied.
         notes: why.
@@ -65,6 +66,7 @@ class PlanOutline:
     routing: Mapping[str, Outline]
     placement: Mapping[str, Outline]
     scheduling: Mapping[EdgeName, Outline]
+    adopt: tuple[str, ...]
     add: tuple[Node, ...]
     drain: tuple[str, ...]
     notes: tuple[Note, ...]

@@ -383,11 +383,13 @@ def test_tables_say_that_they_adopt_unless_told_otherwise():
     world = World(job(), Cluster.uniform(NODES), Statistics(pairs={HOP: correlated(0)}))
 
     def adopting(optimizer):
-        return {table.adopts for table in world.ask(optimizer).routing.values()}
+        plan = world.ask(optimizer)
+        assert HOP == tuple(plan.routing)
+        return plan.adopt
 
-    assert {True} == adopting(Locality(worth=0))
-    assert {False} == adopting(Locality(worth=0, adopts=False))
-    assert {False} == adopting(Locality.published())
+    assert HOP == adopting(Locality(worth=0))
+    assert () == adopting(Locality(worth=0, adopts=False))
+    assert () == adopting(Locality.published())
 
 
 def test_instances_are_balanced_by_counted_keys():

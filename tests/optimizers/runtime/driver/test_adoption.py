@@ -1,6 +1,7 @@
 """Keys that no table knows go by hash in their first batch, and live beside their partners then."""
 
 from collections import Counter
+from dataclasses import replace
 
 import any_job
 import numpy as np
@@ -10,7 +11,7 @@ from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 from optimizers import Deployment, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
@@ -27,14 +28,29 @@ def job(left=3, right=3):
     return made.then(Operator("b", "l", right, apply=TUPLES))
 
 
-def tables(known=30, left=3, right=3, *, adopts=True):
+def tables(known=30, left=3, right=3):
     """Keys from 0 on, each with the same number on both sides, by turns on each node."""
     return {
-        name: RoutingTable(
-            range(known), [key % count for key in range(known)], count, adopts=adopts
+        name: RoutingTable(range(known), [key % count for key in range(known)], count)
+        for name, count in (("a", left), ("b", right))
+    }
+
+
+def group_tables(known=30, left=3, right=3):
+    """The same keys in groups that are on these instances, if groups are dealt out in ranges."""
+    return {
+        name: GroupTable(
+            range(known), [-(-(key % count) * 128 // count) for key in range(known)], 128
         )
         for name, count in (("a", left), ("b", right))
     }
+
+
+def adopting(routing):
+    return Plan(routing=routing, adopt=tuple(routing))
+
+
+SORTS = pytest.mark.parametrize("tables_of", [tables, group_tables])
 
 
 def rows(pairs):
@@ -63,8 +79,9 @@ def check(driver, batches):
         assert dict(expected) == driver.results(operator)
 
 
-def test_a_new_key_lives_beside_its_partners_from_its_second_batch_on(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+@SORTS
+def test_a_new_key_lives_beside_its_partners_from_its_second_batch_on(tmp_path, tables_of):
+    driver = Driver(tmp_path, job(), [adopting(tables_of())], every=99)
     new = [(key, key % 30) for key in range(100, 130)] + [
         (key % 30, key) for key in range(200, 230)
     ]
@@ -72,7 +89,7 @@ def test_a_new_key_lives_beside_its_partners_from_its_second_batch_on(tmp_path):
 
     seen = [driver.batch(rows(batch)) for batch in batches]
 
-    assert [("a", "b")] == adopting_hops(driver.coordinator.layout.topology)
+    assert [("a", "b")] == adopting_hops(job(), driver.coordinator.plan)
     local = [batch.locality([("a", "b")]) for batch in seen]
     assert local[0] < 0.8
     assert [1.0, 1.0] == local[1:]
@@ -83,7 +100,7 @@ def test_a_new_key_lives_beside_its_partners_from_its_second_batch_on(tmp_path):
 
 
 def test_it_stays_there_though_it_comes_with_others_later(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=99)
     batches = [[*KNOWN, (100, 0), (100, 3)], [*KNOWN, *[(100, 1)] * 9], KNOWN]
     owners = []
     for batch in batches:
@@ -96,7 +113,9 @@ def test_it_stays_there_though_it_comes_with_others_later(tmp_path):
 
 @pytest.mark.parametrize("adopts", [True, False])
 def test_only_tables_that_adopt_get_to_know_keys(tmp_path, adopts):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables(adopts=adopts))], every=99)
+    driver = Driver(
+        tmp_path, job(), [adopting(tables()) if adopts else Plan(routing=tables())], every=99
+    )
     batches = [[*KNOWN, *[(100, 1)] * 9]] * 2
     for batch in batches:
         driver.batch(rows(batch))
@@ -108,15 +127,14 @@ def test_only_tables_that_adopt_get_to_know_keys(tmp_path, adopts):
 
 
 def test_both_ends_of_a_hop_have_to_adopt(tmp_path):
-    routing = {"a": tables()["a"], "b": tables(adopts=False)["b"]}
-    driver = Driver(tmp_path, job(), [Plan(routing=routing)], every=99)
+    driver = Driver(tmp_path, job(), [Plan(routing=tables(), adopt=("a",))], every=99)
     driver.batch(rows([*KNOWN, *[(100, 1)] * 9]))
 
     assert 100 not in knows(driver, "a")
 
 
 def test_a_few_new_keys_are_not_worth_a_plan(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=99)
     driver.batch(rows([*KNOWN * 20, (100, 0)]))
 
     assert 100 not in knows(driver, "a")
@@ -126,7 +144,7 @@ def test_a_few_new_keys_are_not_worth_a_plan(tmp_path):
 
 def test_new_keys_that_come_with_each_other_only_meet_as_well(tmp_path):
     by_group = {name: Deployment(NODES, (2,) * 128) for name in "ab"}
-    plan = Plan(routing=tables(), placement=by_group)
+    plan = replace(adopting(tables()), placement=by_group)
     driver = Driver(tmp_path, job(), [plan], every=99)
     strangers = [(key, 2 * key) for key in range(100, 110)]
     batches = [[*KNOWN * 10, *strangers]] * 2
@@ -147,10 +165,12 @@ def test_a_node_with_several_instances_shares_new_keys_among_them(tmp_path):
         "b": Deployment(("node-1", "node-0"), tuple(g % 2 for g in range(128))),
     }
     routing = {
-        "a": RoutingTable(range(30), [key % 4 for key in range(30)], 4, adopts=True),
-        "b": RoutingTable(range(30), [int(key % 4 < 2) for key in range(30)], 2, adopts=True),
+        "a": RoutingTable(range(30), [key % 4 for key in range(30)], 4),
+        "b": RoutingTable(range(30), [int(key % 4 < 2) for key in range(30)], 2),
     }
-    driver = Driver(tmp_path, job(4, 2), [Plan(routing=routing, placement=placement)], every=99)
+    driver = Driver(
+        tmp_path, job(4, 2), [replace(adopting(routing), placement=placement)], every=99
+    )
     new = [(key, key % 30) for key in range(100, 160)]
     batches = [[*KNOWN, *new]] * 2
 
@@ -164,7 +184,7 @@ def test_a_node_with_several_instances_shares_new_keys_among_them(tmp_path):
 
 
 def test_the_epoch_goes_on_when_keys_are_adopted(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=4)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=4)
     for start in range(100, 500, 100):
         driver.batch(rows([*KNOWN, *[(start + n, n) for n in range(9)]]))
 
@@ -174,14 +194,14 @@ def test_the_epoch_goes_on_when_keys_are_adopted(tmp_path):
 
 def test_what_the_optimizer_decides_goes_first(tmp_path):
     other = {"a": RoutingTable([0], [1], 3), "b": RoutingTable([0], [1], 3)}
-    driver = Driver(tmp_path, job(), [Plan(routing=tables()), Plan(routing=other)])
+    driver = Driver(tmp_path, job(), [adopting(tables()), Plan(routing=other)])
     driver.batch(rows([*KNOWN, *[(100, 1)] * 9]))
 
     assert other == dict(driver.coordinator.assign().plan.routing)
 
 
 def test_another_driver_goes_by_what_was_adopted(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=99)
     batches = [[*KNOWN, *[(100, 1)] * 9]] * 3
     driver.batch(rows(batches[0]))
     driver.run(rows(batches[1]))  # whose plan is written down, and which then dies
@@ -196,15 +216,15 @@ def test_another_driver_goes_by_what_was_adopted(tmp_path):
 
 
 def test_pairs_are_observed_for_it_though_nobody_asks(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=99)
 
     assert {Probe.PAIRS} == driver.coordinator.assign().work.settings.observes
-    plain = Driver(tmp_path / "plain", job(), [Plan(routing=tables(adopts=False))])
+    plain = Driver(tmp_path / "plain", job(), [Plan(routing=tables())])
     assert not plain.coordinator.assign().work.settings.observes
 
 
 def test_keys_go_elsewhere_where_their_partners_have_no_room(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=99)
     new = [(key, 0) for key in range(100, 400)]
     driver.batch(rows([*KNOWN, *new]))
 
@@ -213,7 +233,7 @@ def test_keys_go_elsewhere_where_their_partners_have_no_room(tmp_path):
 
 
 def test_there_is_no_room_where_much_came_in_batches_before(tmp_path):
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=99)
     driver.batch(rows([*KNOWN, *[(0, 0)] * 900]))
     driver.batch(rows([(100, 0), (1, 1)]))
 
@@ -222,7 +242,7 @@ def test_there_is_no_room_where_much_came_in_batches_before(tmp_path):
 
 def test_what_the_optimizer_decides_later_begins_an_epoch_of_its_own(tmp_path):
     wider = Plan(parallelism={"a": 5})
-    driver = Driver(tmp_path, job(), [Plan(routing=tables()), wider], every=2)
+    driver = Driver(tmp_path, job(), [adopting(tables()), wider], every=2)
     batches = [[*KNOWN, *[(100 + n, 1) for n in range(9)]]] * 4
     for batch in batches:
         driver.batch(rows(batch))
@@ -234,7 +254,7 @@ def test_what_the_optimizer_decides_later_begins_an_epoch_of_its_own(tmp_path):
 
 def test_the_larger_the_tables_the_more_batches_from_one_plan_to_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(adoption, "_KEYS_A_BATCH", 40)
-    driver = Driver(tmp_path, job(), [Plan(routing=tables())], every=99)
+    driver = Driver(tmp_path, job(), [adopting(tables())], every=99)
     batches = [[*KNOWN, *[(start + n, 1) for n in range(9)]] for start in range(100, 700, 100)]
     for batch in batches:
         driver.batch(rows(batch))
@@ -247,7 +267,7 @@ def test_the_larger_the_tables_the_more_batches_from_one_plan_to_the_next(tmp_pa
 def test_three_operators_in_a_row_adopt_along_the_row(tmp_path):
     made = job().then(Operator("c", "m", 3, apply=TUPLES))
     routing = {**tables(), "c": tables()["a"]}
-    driver = Driver(tmp_path, made, [Plan(routing=routing)], every=99)
+    driver = Driver(tmp_path, made, [adopting(routing)], every=99)
     columns = zip(
         *[(n, n, n) for n in range(30)] * 3,
         *[(n, 100 + n, 200 + n) for n in range(30)],
@@ -264,12 +284,17 @@ KEYS = st.integers(0, 60)
 BATCHES = st.lists(st.lists(st.tuples(KEYS, KEYS), min_size=1, max_size=60), min_size=2, max_size=5)
 
 
+@SORTS
 @settings(max_examples=15)
-@given(BATCHES, st.integers(0, 40), st.integers(1, 5), st.integers(1, 5), st.integers(1, 9))
-def test_whatever_comes_each_key_has_one_owner_who_has_all_of_it(batches, known, a, b, looked_at):
+@given(
+    BATCHES, st.integers(0, 40), st.tuples(st.integers(1, 5), st.integers(1, 5)), st.integers(1, 9)
+)
+def test_whatever_comes_each_key_has_one_owner_who_has_all_of_it(
+    tables_of, batches, known, sizes, looked_at
+):
     with any_job.temporary() as folder:
-        plan = Plan(routing=tables(known, a, b))
-        driver = Driver(folder, job(a, b), [plan], every=99, looked_at=looked_at)
+        plan = adopting(tables_of(known, *sizes))
+        driver = Driver(folder, job(*sizes), [plan], every=99, looked_at=looked_at)
         before = {}
         for batch in batches:
             driver.batch(rows(batch))
@@ -283,6 +308,6 @@ def test_whatever_comes_each_key_has_one_owner_who_has_all_of_it(batches, known,
 
 
 def test_nothing_is_adopted_where_nothing_was_seen():
-    layout = Layout.of(job(), any_job.CLUSTER, Plan(routing=tables()))
+    plan = adopting(tables())
 
-    assert {} == Adoption().after(layout, [])
+    assert {} == Adoption().after(plan, Layout.of(job(), any_job.CLUSTER, plan), [])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grouping.groupings import Fields, PartialKey, Shuffle, WorstCase
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 from grouping.scheduling.least_work.grouping import LeastWork
 from optimizers import Deployment, Node, Note, Plan
 from optimizers.runtime.driver.history import History
@@ -85,7 +85,8 @@ THINGS = [
     RoutingTable(["x", "y"], [1, 0], 2),
     RoutingTable(["x", "z"], [0, 1], 2),
     RoutingTable(["x", "y"], [0, 1], 3),
-    TABLE.adopting(),
+    GroupTable(["x", "y"], [0, 1], 2),
+    GroupTable(["x", "y"], [0, 1], 3),
     WorstCase(TABLE),
     WorstCase(RoutingTable(["x", "y"], [1, 0], 2)),
     LeastWork(),

@@ -145,10 +145,10 @@ def test_what_is_to_end_the_process_ends_it(tmp_path, error):
 
 def test_no_key_gets_an_owner_while_tables_may_change(tmp_path):
     tables = {
-        "a": RoutingTable(range(20), [key % 3 for key in range(20)], 3, adopts=True),
-        "b": RoutingTable(range(20), [key % 2 for key in range(20)], 2, adopts=True),
+        "a": RoutingTable(range(20), [key % 3 for key in range(20)], 3),
+        "b": RoutingTable(range(20), [key % 2 for key in range(20)], 2),
     }
-    begins = Driver(tmp_path, job(), Fixed(Plan(routing=tables)), every=99)
+    begins = Driver(tmp_path, job(), Fixed(Plan(routing=tables, adopt=("a", "b"))), every=99)
     begins.batch(rows(1))
     optimizer = Thoughtful(Plan(parallelism={"b": 2}))
     optimizer.asked.append(None)
