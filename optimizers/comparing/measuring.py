@@ -3,8 +3,8 @@
 from collections import defaultdict
 
 from optimizers.comparing.outcome import BatchFacts
+from optimizers.control.summary import BatchSummary
 from optimizers.layout import Layout
-from optimizers.runtime.driver.summary import BatchSummary
 from optimizers.topology import Topology
 from sketches.values import FrozenMap
 

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 from optimizers.cluster import Cluster
+from optimizers.control.question import Question
 from optimizers.error_boundary import place_of
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
 from optimizers.optimizer import Optimizer
@@ -33,9 +34,7 @@ class Answer:
     refused: str = ""
 
 
-def ask(
-    optimizer: Optimizer, topology: Topology, cluster: Cluster, statistics: Statistics, plan: Plan
-) -> Answer:
+def ask(optimizer: Optimizer, question: Question) -> Answer:
     """Ask an optimizer what should change; where it fails, say why in place of a decision.
 
     Only what is to end the process is raised, such as `KeyboardInterrupt`.
@@ -44,7 +43,12 @@ def ask(
     decided, refused = Plan(), ""
     try:
         decided = decision_of(
-            optimizer, name_of(optimizer), topology, cluster, statistics, current=plan
+            optimizer,
+            name_of(optimizer),
+            question.topology,
+            question.cluster,
+            question.statistics,
+            current=question.current,
         )
     except Exception as error:  # noqa: BLE001  # a strategy may raise anything
         refused = reason(error)

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from grouping.owners import Handover
+from optimizers.control.collectors import last_keyed
 from optimizers.errors import PlanError, TopologyError
 from optimizers.folds.aggregates import Count
 from optimizers.folds.fold import Emit, Fold
@@ -93,7 +94,7 @@ class Work:
             edge.name: tuple(
                 first
                 for first, second in self.topology.keyed_hops
-                if second == edge.target and first in _last_keyed(self.topology, edge.source)
+                if second == edge.target and first in last_keyed(self.topology, edge.source)
             )
             for edge in self.topology.edges
             if self.topology.operator(edge.target).keyed
@@ -191,10 +192,3 @@ def stateless_function(operator: Operator) -> Any:
             "give it a key, or a function on record batches"
         )
     return function
-
-
-def _last_keyed(topology: Topology, name: str) -> set[str]:
-    """Return the keyed operators that tuples emitted by an operator have met last."""
-    if topology.operator(name).keyed:
-        return {name}
-    return set[str]().union(*(_last_keyed(topology, edge.source) for edge in topology.inputs(name)))

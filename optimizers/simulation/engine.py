@@ -1,25 +1,20 @@
 """The engine: simulates a job under a plan, or under an optimizer that changes it."""
 
-import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
-from optimizers.control.asking import Idleness, ask, reason
-from optimizers.errors import InvalidValueError, PlanError, TopologyError, UnknownNameError
-from optimizers.layout import completed
-from optimizers.operators import EdgeName
+from optimizers.errors import InvalidValueError, TopologyError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
+from optimizers.simulation.control import Control
 from optimizers.simulation.network import Network
-from optimizers.simulation.observation import Epoch, Observer
+from optimizers.simulation.observation import Observer
 from optimizers.simulation.result import (
     EdgeResult,
-    EpochResult,
     OperatorResult,
     Simulated,
 )
@@ -28,12 +23,9 @@ from optimizers.simulation.run import Running
 from optimizers.simulation.service import Work
 from optimizers.simulation.stream import Stream
 from optimizers.simulation.tuples import Tuples
-from optimizers.statistics import Statistics
 from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
 from sketches.checks import number, seed, whole
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,17 +111,14 @@ class SimulationEngine:
             optimizer.check(topology, cluster)
         asked = _optimizer(optimizer)
         observer = Observer(tuples, running.seen, asked.observes, self.seed)
-        decider = _Decider(topology, cluster, asked, observer, float(tuples.times.min()))
-        epochs: list[Epoch] = []
+        control = Control(topology, cluster, asked, running, observer)
         start = float(tuples.times.min())
         for place, until in enumerate(self._ends(tuples)):
-            epoch = running.begin(decider.plan, place, start)
+            epoch = control.begin(place, start)
             running.advance(epoch, until)
-            epochs.append(epoch)
-            if until < math.inf:
-                decider.ask(epoch, until)
+            control.end(epoch, until)
             start = until
-        return _result(running, epochs, tuple(decider.epochs))
+        return _result(running, control)
 
     def _ends(self, tuples: Tuples) -> Iterator[float]:
         """Yield when each epoch ends, the last never."""
@@ -151,59 +140,6 @@ class SimulationEngine:
             if end > before:
                 yield end
                 before = end
-
-
-class _Decider:
-    """Asks an optimizer, and keeps what it said.
-
-    Args:
-        topology: the job as declared.
-        cluster: the machines as declared.
-        optimizer: who decides.
-        observer: who sees what is asked for.
-        start: when the first tuple comes in.
-    """
-
-    def __init__(
-        self,
-        topology: Topology,
-        cluster: Cluster,
-        optimizer: Optimizer,
-        observer: Observer,
-        start: float,
-    ) -> None:
-        self._topology = topology
-        self._cluster = cluster
-        self._optimizer = optimizer
-        self._observer = observer
-        self._history: dict[EdgeName, KeyPairs] = {}
-        self._idleness = Idleness()
-        self.plan = completed(Plan(), topology, cluster)
-        self.epochs: list[EpochResult] = []
-        self._ask(Statistics(), start)
-
-    def ask(self, epoch: Epoch, now: float) -> None:
-        """Ask at the end of an epoch."""
-        statistics = self._observer.statistics(epoch, now, self._history)
-        self._ask(statistics, now)
-        if self._optimizer.memory:
-            self._history |= statistics.remembered(self._optimizer.memory)
-
-    def _ask(self, statistics: Statistics, now: float) -> None:
-        world = self._topology.under(self.plan), self._cluster.under(self.plan)
-        answer = ask(self._optimizer, *world, statistics, self.plan)
-        decided, refused = answer.plan, answer.refused
-        self._idleness.tell(decided)
-        if decided and not refused:
-            try:
-                amended = self.plan.amended(decided, self._cluster)
-                amended.check(self._topology, self._cluster)
-                self.plan = completed(amended, self._topology, self._cluster)
-            except (PlanError, UnknownNameError) as error:
-                refused = reason(error)
-        if refused:
-            _LOG.warning("after %.3f seconds: refused, for %s", now, refused)
-        self.epochs.append(EpochResult(now, self.plan, decided, refused))
 
 
 def _optimizer(given: Optimizer | Plan | None) -> Optimizer:
@@ -229,8 +165,8 @@ def _by_source(topology: Topology, streams: Mapping[str, Stream] | Stream) -> Ma
     return streams
 
 
-def _result(running: Running, epochs: list[Epoch], decided: tuple[EpochResult, ...]) -> Simulated:
-    tuples = running.tuples
+def _result(running: Running, control: Control) -> Simulated:
+    tuples, epochs = running.tuples, control.epochs
     completed = tuples.times.copy()
     operators = {}
     for name in running.topology.order:
@@ -260,6 +196,15 @@ def _result(running: Running, epochs: list[Epoch], decided: tuple[EpochResult, .
             bytes_moved=sum(move.bytes for move in epoch.moves.values()),
             pause=max((float(move.pauses.max()) for move in epoch.moves.values()), default=0.0),
         )
-        for epoch, each in zip(epochs, decided, strict=True)
+        for epoch, each in zip(epochs, control.results, strict=True)
     )
-    return Simulated(tuples.times, completed, operators, edges, told)
+    happened = control.loop.happened
+    return Simulated(
+        tuples.times,
+        completed,
+        operators,
+        edges,
+        told,
+        tuple(happened.batches),
+        tuple(happened.decisions),
+    )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from grouping.hashing import code_parts
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.control import collectors
 from optimizers.layout import Layout
 from optimizers.operators import Edge, EdgeName
 from optimizers.simulation.queues.conversation import Conversation
@@ -29,9 +30,7 @@ from sketches.cost_sketch import CostSketch
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
-_PAIRS = 1 << 20
-_KEYS = 1 << 18
-_COST_WIDTH, _COST_DEPTH, _COST_EXACT = 1024, 4, 256
+_MOST_PAIRS = 1 << 18  # of one batch
 
 
 @dataclass
@@ -42,6 +41,7 @@ class Flow:
         tuples: how many tuples.
         bytes: how large they were.
         local: how many of them stayed on their node.
+        local_bytes: how large those were.
         messages: how many messages went back to the senders.
         carried: how many travelled with a tuple.
     """
@@ -49,8 +49,16 @@ class Flow:
     tuples: int = 0
     bytes: float = 0.0
     local: int = 0
+    local_bytes: float = 0.0
     messages: int = 0
     carried: int = 0
+
+    @property
+    def statistics(self) -> EdgeStatistics:
+        """What the edge carried, without messages."""
+        # The same sizes may be added up in another order, and differ by the last bit.
+        local_bytes = min(self.local_bytes, self.bytes)
+        return EdgeStatistics(self.tuples, self.bytes, self.local, local_bytes)
 
     def count(self, talk: Conversation) -> None:
         """Count the messages of a conversation since it was counted last."""
@@ -71,6 +79,7 @@ class Epoch:
         sent: the tuples that each edge carried.
         flows: how many these were.
         moves: what moved as it began.
+        nodes: where each instance of an operator was, those included that a plan has taken away.
     """
 
     number: int
@@ -80,6 +89,7 @@ class Epoch:
     sent: dict[EdgeName, Integers] = field(default_factory=dict)
     flows: dict[EdgeName, Flow] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
+    nodes: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,10 +129,7 @@ class Observer:
             epoch=epoch.number,
             seconds=seconds,
             operators={name: self._operator(epoch, name) for name in epoch.served},
-            edges={
-                name: EdgeStatistics(flow.tuples, flow.bytes, flow.local)
-                for name, flow in epoch.flows.items()
-            },
+            edges={name: flow.statistics for name, flow in epoch.flows.items()},
             pairs=pairs,
             held_out={hop: known for hop, known in held_out.items() if len(known)},
             history={hop: known for hop, known in history.items() if hop in pairs},
@@ -169,7 +176,7 @@ class Observer:
 
     def _keys(self, epoch: Epoch, name: str) -> KeyCounts:
         served, job = epoch.served[name], epoch.layout.topology
-        sketch = SpaceSaving(_KEYS)
+        sketch = collectors.key_sketch()
         for number, edge in enumerate(into(job, name)):
             rows = served.rows[served.edges == number]
             sketch.update(self.tuples.keys(edge.source, job.key_columns(*edge.name)).take(rows))
@@ -177,24 +184,40 @@ class Observer:
 
     def _pairs(self, epoch: Epoch) -> tuple[dict[EdgeName, KeyPairs], dict[EdgeName, KeyPairs]]:
         """Return the pairs of each hop: of every other tuple, and of those between."""
-        job = epoch.layout.topology
         sketches: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
-        for hop, edge in self._hops(epoch):
-            before = job.operator(hop[0]).key_columns
-            behind = job.key_columns(*edge.name)
-            if len(before) > 1 or len(behind) > 1:
-                continue
-            halves = sketches.setdefault(hop, (SpaceSaving(_PAIRS // 2), SpaceSaving(_PAIRS // 2)))
+        for hop, edge in self._named_hops(epoch):
+            halves = sketches.setdefault(hop, collectors.pair_sketches())
             for half, sketch in enumerate(halves):
-                rows = epoch.sent[edge.name][half::2]
-                left, right = (
-                    self.tuples.keys(edge.source, c).take(rows) for c in (before, behind)
-                )
-                sketch.update(Pairs(left, right))
+                self._count_pairs(sketch, epoch, hop, edge, epoch.sent[edge.name][half::2])
         first, second = (
             {hop: KeyPairs.of(halves[half]) for hop, halves in sketches.items()} for half in (0, 1)
         )
         return first, second
+
+    def pairs_on(self, epoch: Epoch, hop: EdgeName) -> KeyPairs:
+        """Return the pairs of keys of all tuples that went over a hop in an epoch."""
+        sketch = SpaceSaving(_MOST_PAIRS)
+        for known, edge in self._named_hops(epoch):
+            if known == hop:
+                self._count_pairs(sketch, epoch, hop, edge, epoch.sent[edge.name])
+        return KeyPairs.of(sketch)
+
+    def _count_pairs(
+        self, sketch: SpaceSaving, epoch: Epoch, hop: EdgeName, edge: Edge, rows: Integers
+    ) -> None:
+        job = epoch.layout.topology
+        columns = job.operator(hop[0]).key_columns, job.key_columns(*edge.name)
+        left, right = (self.tuples.keys(edge.source, names).take(rows) for names in columns)
+        sketch.update(Pairs(left, right))
+
+    def _named_hops(self, epoch: Epoch) -> list[tuple[EdgeName, Edge]]:
+        """Return the hops between keys of one column, which pairs can be counted of."""
+        job = epoch.layout.topology
+        return [
+            (hop, edge)
+            for hop, edge in self._hops(epoch)
+            if len(job.operator(hop[0]).key_columns) == len(job.key_columns(*edge.name)) == 1
+        ]
 
     def _traffic(self, epoch: Epoch) -> dict[EdgeName, GroupTraffic]:
         job = epoch.layout.topology
@@ -211,7 +234,7 @@ class Observer:
             )
             counts = np.bincount(source * sizes[1] + target, minlength=sizes[0] * sizes[1])
             cells[hop] = cells.get(hop, 0) + counts.reshape(sizes)
-        return {hop: _as_traffic(counts) for hop, counts in cells.items()}
+        return {hop: collectors.as_traffic(counts) for hop, counts in cells.items()}
 
     def _hops(self, epoch: Epoch) -> list[tuple[EdgeName, Edge]]:
         """Return the edges that keys are followed along, each with the hop that it ends."""
@@ -220,7 +243,7 @@ class Observer:
             ((first, second), edge)
             for first, second in job.keyed_hops
             for edge in job.inputs(second)
-            if first in _last_keyed(job, edge.source)
+            if first in collectors.last_keyed(job, edge.source)
             and self.tuples.has(edge.source, job.operator(first).key_columns)
         ]
 
@@ -233,8 +256,7 @@ class Observer:
             if not edges or not all(job.key_columns(*edge.name) for edge in edges):
                 continue
             sketches = [
-                CostSketch(_COST_WIDTH, _COST_DEPTH, self.seed, exact=_COST_EXACT)
-                for _ in range(job.operator(name).parallelism)
+                collectors.cost_sketch(self.seed) for _ in range(job.operator(name).parallelism)
             ]
             for number, edge in enumerate(edges):
                 own = served.take(served.edges == number)
@@ -248,23 +270,18 @@ class Observer:
         served, job = epoch.served[name], epoch.layout.topology
         number = job.operator(name).key_groups
         groups = code_parts(self._codes(epoch, name), number, seed=job.seed)
-        tuples = np.bincount(groups, minlength=number)
-        busy = np.bincount(groups, served.ended - served.started, minlength=number)
+        tuples = np.bincount(groups, minlength=number).astype(np.float64)
+        taken: Floats = served.ended - served.started
+        busy = np.bincount(groups, taken, minlength=number).astype(np.float64)
         into_it = sum(epoch.flows[edge.name].bytes for edge in job.inputs(name))
-        share = tuples / max(tuples.sum(), 1)
-        time, state = max(seconds, 1e-9), self._state(name, number)
-        return GroupStatistics(busy / time, share, share * into_it / time, state)
+        state = self._state(name, number)
+        return collectors.group_loads(
+            tuples, busy, bytes_in=into_it, state_bytes=state, time=seconds
+        )
 
 
 def _keyed(job: Topology) -> list[str]:
     return [each.name for each in job.operators if each.keyed and job.inputs(each.name)]
-
-
-def _last_keyed(job: Topology, name: str) -> set[str]:
-    """Return the keyed operators that tuples may have met last as they leave an operator."""
-    if job.operator(name).keyed:
-        return {name}
-    return set().union(*(_last_keyed(job, edge.source) for edge in job.inputs(name)))
 
 
 def _count_costs(sketches: list[CostSketch], served: Served, keys: Keyed) -> None:
@@ -275,8 +292,3 @@ def _count_costs(sketches: list[CostSketch], served: Served, keys: Keyed) -> Non
     for sketch, start, end in zip(sketches, [0, *ends], ends, strict=False):
         if start < end:
             sketch.update(keys.take(served.rows[start:end]), taken[start:end])
-
-
-def _as_traffic(cells: NDArray[np.int64]) -> GroupTraffic:
-    sources, targets = np.nonzero(cells)
-    return GroupTraffic(sources, targets, cells[sources, targets].astype(np.float64))

@@ -7,6 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from optimizers.control.decision import Decision
+from optimizers.control.plan_outline import PlanOutline
+from optimizers.control.summary import BatchSummary
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from sketches.arrays import Floats, Integers
@@ -122,7 +125,7 @@ class EpochResult:
 
     start: float
     plan: Plan
-    decided: Plan
+    decided: Plan | PlanOutline
     refused: str = ""
     keys_moved: int = 0
     bytes_moved: float = 0.0
@@ -154,6 +157,8 @@ class Simulated:
         operators: what each operator did, in the order of the job.
         edges: what each edge carried, by source and target.
         epochs: the epochs with their plans.
+        batches: what happened in each epoch, as of a batch of any engine.
+        decisions: what the optimizer said, as on any engine.
     """
 
     came: Floats
@@ -161,6 +166,8 @@ class Simulated:
     operators: Mapping[str, OperatorResult]
     edges: Mapping[EdgeName, EdgeResult]
     epochs: tuple[EpochResult, ...]
+    batches: tuple[BatchSummary, ...] = ()
+    decisions: tuple[Decision, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("came", "completed"):

@@ -106,6 +106,11 @@ class Running:
             self._happening.begin(plan, self.talks, now)
         epoch = Epoch(number, now, layout, moves=moves)
         epoch.flows = {name: Flow() for name in self.passages}
+        names = {number: name for name, number in self._nodes.items()}
+        epoch.nodes = {
+            name: [names[number] for number in station.nodes.tolist()]
+            for name, station in self.stations.items()
+        }
         return epoch
 
     def advance(self, epoch: Epoch, until: float) -> None:
@@ -174,10 +179,7 @@ class Running:
         if speeds is None:
             return np.ones(instances)
         if len(speeds) != instances:
-            raise InvalidValueError(
-                f"operator {name!r} has {instances} instances and speeds for {len(speeds)}; "
-                "give one for each, or None"
-            )
+            raise InvalidValueError(wrong_speeds(name, instances, len(speeds)))
         return np.array(speeds)
 
     def _talk(self, passage: Passage, layout: Layout, now: float) -> None:
@@ -274,10 +276,20 @@ class Running:
         """Count what is sent along an edge."""
         flow = epoch.flows[passage.edge.name]
         nodes = passage.source.nodes[senders], passage.target.nodes[instances]
+        sizes, stays = self.tuples.sizes[rows], nodes[0] == nodes[1]
         flow.tuples += len(rows)
-        flow.bytes += float(self.tuples.sizes[rows].sum())
-        flow.local += int((nodes[0] == nodes[1]).sum())
+        flow.bytes += float(sizes.sum())
+        flow.local += int(stays.sum())
+        flow.local_bytes += float(sizes[stays].sum())
         epoch.sent[passage.edge.name] = rows
+
+
+def wrong_speeds(name: str, instances: int, speeds: int) -> str:
+    """Return what is wrong with an operator that has not a speed for each instance."""
+    return (
+        f"operator {name!r} has {instances} instances and speeds for {speeds}; "
+        "give one for each, or None"
+    )
 
 
 def _same_place(name: str, before: Layout, after: Layout) -> bool:

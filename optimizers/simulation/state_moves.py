@@ -22,11 +22,13 @@ class Move:
 
     Attributes:
         keys: how many of the keys seen so far get another instance or node.
+        taken_over: how many keys each instance gets from others.
         bytes: how much state travels between nodes for them.
         pauses: for how many seconds each instance waits for state.
     """
 
     keys: int
+    taken_over: Integers
     bytes: float
     pauses: Floats
 
@@ -106,7 +108,8 @@ def move_between(  # noqa: PLR0913
     if state_bytes:
         seconds = _seconds(starts[travels], ends[travels], state_bytes, network)
         np.maximum.at(pauses, after[travels], seconds)
-    return Move(int(moved.sum()), float(travels.sum()) * state_bytes, pauses)
+    taken_over = np.bincount(after[before != after], minlength=len(homes[1]))
+    return Move(int(moved.sum()), taken_over, float(travels.sum()) * state_bytes, pauses)
 
 
 def _seconds(starts: Integers, ends: Integers, state_bytes: float, network: Network) -> Floats:

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
 from optimizers.errors import InvalidKeyError, InvalidValueError, TopologyError, UnknownNameError
+from optimizers.folds.types import normal_key
 from optimizers.operators import Edge
 from optimizers.simulation.service import Work
 from optimizers.simulation.stream import Stream
@@ -132,6 +134,11 @@ class Tuples:
         if known is None:
             known = self._keyed[operator, columns] = self._read(operator, columns)
         return known
+
+    def key_types(self, operator: str, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Return as which Arrow types an engine with state would keep the keys in these columns."""
+        stream = self._streams[self._sources[operator][0]]
+        return tuple(str(normal_key(pa.array(stream.columns[name][:1]).type)) for name in columns)
 
     def _read(self, operator: str, columns: tuple[str, ...]) -> Keyed:
         places = np.full(len(self), -1)

@@ -14,10 +14,10 @@ from pyspark.sql.types import DataType, TimestampType
 from grouping.grouping import Grouping
 from grouping.key_batch import KeyBatch
 from optimizers.cluster import Cluster
+from optimizers.control.checking import check_kind
 from optimizers.errors import InvalidKeyError, InvalidValueError, UnknownNameError
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.storage.location import Location
-from optimizers.runtime.task.key_reader import check_kind
 from optimizers.runtime.work import Settings
 from optimizers.spark.sized import Sized
 from optimizers.topology import Topology

@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster
+from optimizers.control.settings import Asking
 from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.runtime.driver.history import REMEMBERED
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
 from optimizers.spark import checks
@@ -34,12 +34,14 @@ Streams = Mapping[str, DataFrame | Sized] | DataFrame | Sized
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparkEngine:
+class SparkEngine(Asking):
     """Runs jobs on Spark.
 
     A micro-batch is one Spark job: tuples are let in, travel from stage to stage to the instances
     that the plan says, and at the end the driver commits what the tasks report. Spark's own
-    scheduler, retries and shuffles do the work; the plan decides who gets what.
+    scheduler, retries and shuffles do the work; the plan decides who gets what. When the
+    optimizer is asked is said by ``every``, ``drift``, ``meanwhile`` and ``remember``, see
+    `optimizers.control.settings.Asking`.
 
     Attributes:
         checkpoint: a folder on storage that driver and executors share: a path on one machine,
@@ -51,16 +53,8 @@ class SparkEngine:
             run on are those hosts, and instances are held there; others are only thought of. By
             default the hosts, or where there is but one, a node for each instance of the most
             parallel operator.
-        every: after how many micro-batches the optimizer is asked.
-        drift: by how much the share of tuples that stay on their node may fall, between keyed
-            operators, before the optimizer is asked earlier; None for never.
-        meanwhile: whether batches go on while the optimizer thinks, so that a job need not wait
-            for it. What it decides comes into force with the first batch that begins after its
-            answer: results are the same, but equal runs need not change plans after equal batches.
         keep: of how many batches the state is kept at least, for those who read it while the job
             runs; files of earlier ones are removed now and then.
-        remember: how many batches, and how many decisions, a run can tell of; of all there were
-            it can tell the sums.
         seed: of the hashes of keys, for a new checkpoint; by default it draws one, so that no one
             outside knows which keys collide. Equal runs need one seed.
         settings: how tasks go about their work.
@@ -69,15 +63,12 @@ class SparkEngine:
     checkpoint: str | os.PathLike[str] | Location
     spark: SparkSession | None = None
     cluster: Cluster | None = None
-    every: int = 10
-    drift: float | None = 0.1
-    meanwhile: bool = False
     keep: int = 2
-    remember: int = REMEMBERED
     seed: int | None = None
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "checkpoint", checks.check_checkpoint(self.checkpoint))
         if self.spark is not None:
             checks.check_session(self.spark)

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from optimizers.control.decision import Decision
+from optimizers.control.history import Totals
+from optimizers.control.settings import Asking
+from optimizers.control.summary import BatchSummary
 from optimizers.errors import DeliveryError
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.driver.coordinator import Assignment, Coordinator
-from optimizers.runtime.driver.history import Totals
-from optimizers.runtime.driver.summary import BatchSummary, Decision
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.log.live_drivers import Driver
 from optimizers.runtime.log.mark import SPARK
@@ -90,11 +92,8 @@ class Run:
             self._machines.look,
             optimizer,
             self._checkpoint,
-            every=engine.every,
-            drift=engine.drift,
-            meanwhile=engine.meanwhile,
+            asking=Asking.of(engine),
             keep=engine.keep,
-            remember=engine.remember,
             settings=replace(engine.settings, sharing=tasks_at_once(session)),
         )
         self._sharing = Sharing(session.sparkContext, self._checkpoint.mark.name)

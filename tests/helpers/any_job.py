@@ -30,6 +30,7 @@ from grouping.groupings import (
 from grouping.key_table import KeyTable
 from grouping.routing_table import GroupTable, RoutingTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Topology
+from optimizers.control.settings import Asking
 from optimizers.folds import (
     DELETE,
     Count,
@@ -687,10 +688,7 @@ class Driver:
             cluster,
             self.optimizer,
             self.checkpoint,
-            every=every,
-            drift=drift,
-            meanwhile=meanwhile,
-            remember=remember,
+            asking=Asking(every=every, drift=drift, meanwhile=meanwhile, remember=remember),
             settings=Settings(**settings),
         )
 

@@ -5,35 +5,37 @@ after it, it takes the reports, commits the batch and asks the optimizer what sh
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grouping.owners import Handover, handover
 from optimizers.cluster import Cluster
+from optimizers.control.adoption import adopting_hops
+from optimizers.control.checking import Limits
+from optimizers.control.decision import Decision
+from optimizers.control.fitting import fitted
+from optimizers.control.history import Totals
+from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
+from optimizers.control.settings import Asking
+from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, PlanError
 from optimizers.layout import Layout, completed
 from optimizers.operators import OnError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.runtime.driver.adoption import Adoption, adopting, adopting_hops
-from optimizers.runtime.driver.council import Council
-from optimizers.runtime.driver.fitting import fitted
-from optimizers.runtime.driver.history import REMEMBERED, Totals
-from optimizers.runtime.driver.summary import BatchSummary, Decision, bad_rows
+from optimizers.runtime.driver.collector import EpochCollector, pairs_of
+from optimizers.runtime.driver.summary import bad_rows, summary_of
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.log.records import Commit
-from optimizers.runtime.observe.call_mode import Trial
-from optimizers.runtime.observe.probes import TRIAL, name_of
+from optimizers.runtime.observe.trials import Trials
 from optimizers.runtime.state.file import StateFile
-from optimizers.runtime.state.schema import Columns, columns_after
+from optimizers.runtime.state.schema import Columns, columns_after, key_types
 from optimizers.runtime.task.reports import TaskReport, check_delivery
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
-from optimizers.statistics import Probe
+from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
 from sketches.checks import whole
-from sketches.values import FrozenMap
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,13 +70,8 @@ class Coordinator:
             asked at first and at the end of each epoch.
         optimizer: who decides.
         checkpoint: where state and the log are kept; the job goes on where that ends.
-        every: after how many batches the optimizer is asked.
-        drift: by how much the share of tuples that stay on their node may fall, between keyed
-            operators, before it is asked earlier; None for never.
-        meanwhile: whether batches go on while it thinks. What it decides comes into force with
-            the first batch that begins after its answer, and it is not asked again before.
+        asking: when it is asked, and how much is remembered.
         keep: of how many batches the state is kept at least.
-        remember: how many batches, and how many decisions, it can tell of afterwards.
         settings: how tasks go about their work; what is observed is up to the optimizer.
     """
 
@@ -85,11 +82,8 @@ class Coordinator:
         optimizer: Optimizer,
         checkpoint: Checkpoint,
         *,
-        every: int = 10,
-        drift: float | None = 0.1,
-        meanwhile: bool = False,
+        asking: Asking | None = None,
         keep: int = 2,
-        remember: int = REMEMBERED,
         settings: Settings | None = None,
     ) -> None:
         topology = topology.seeded(checkpoint.seed)
@@ -98,18 +92,10 @@ class Coordinator:
         self._look = cluster if callable(cluster) else lambda: cluster
         self._cluster = self._look()
         self._checkpoint = checkpoint
-        self._council = Council(
-            topology,
-            self._cluster,
-            optimizer,
-            every=every,
-            drift=drift,
-            meanwhile=meanwhile,
-            remember=remember,
-        )
+        self._loop = ControlLoop(topology, self._cluster, optimizer, asking or Asking())
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
-        self._trials: dict[str, Trial] = defaultdict(Trial)
+        self._trials = Trials()
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
         self._declared = {operator.name: operator.parallelism for operator in topology.operators}
@@ -124,13 +110,11 @@ class Coordinator:
         self._resumed = False  # whether it was looked for what an earlier driver has saved
         self._layout = Layout.of(topology, self._cluster, self._plan)
         self._work = self._work_under(self._layout, {})
-        self._council.begin(self._layout)
-        self._adoption = Adoption()
-        self._adopts_only = False  # whether what comes next only gives unknown keys an owner
-        begins = self._committed is None and checkpoint.plan_of(0) is None
-        self._decided = Plan()
-        if begins:
-            self._decided = self._council.decide_first(self._plan, self._columns)
+        self._collector = EpochCollector(self._layout, 0)
+        self._loop.begin(self._layout)
+        self._change = Change()  # what comes into force with the next batch
+        if self._committed is None and checkpoint.plan_of(0) is None:
+            self._change = Change(self._loop.ask_first(self._plan, self._limits))
 
     @property
     def next_batch(self) -> int:
@@ -150,17 +134,17 @@ class Coordinator:
     @property
     def batches(self) -> list[BatchSummary]:
         """What happened in the last batches."""
-        return self._council.happened.batches
+        return self._loop.happened.batches
 
     @property
     def decisions(self) -> list[Decision]:
         """What the optimizer said the last times that it was asked."""
-        return self._council.happened.decisions
+        return self._loop.happened.decisions
 
     @property
     def totals(self) -> Totals:
         """Sums over all batches and decisions."""
-        return self._council.happened.totals
+        return self._loop.happened.totals
 
     @property
     def plan(self) -> Plan:
@@ -175,7 +159,7 @@ class Coordinator:
     @property
     def is_thinking(self) -> bool:
         """Whether the optimizer looks for an answer while batches go on."""
-        return self._council.is_thinking
+        return self._loop.is_thinking
 
     def assign(self) -> Assignment:
         """Say what is to be done in the next batch; asked again, it says the same.
@@ -188,9 +172,8 @@ class Coordinator:
             saved = self._plan_for(batch)
             if saved is not None:
                 self._put_in_force(saved)
-        self._decided, self._adopts_only = Plan(), False
-        ways = {name: trial.way for name, trial in self._trials.items()}
-        ticket = Ticket(batch, self._planned == batch, self._state, FrozenMap(ways))
+        self._change = Change()
+        ticket = Ticket(batch, self._planned == batch, self._state, self._trials.ways)
         return Assignment(self._work, ticket, self._plan, self._planned, self._plan_revision)
 
     def commit(
@@ -213,43 +196,81 @@ class Coordinator:
             StateError: instances would keep keys or values of different types.
             CheckpointError: it cannot be written, or others have committed since.
         """
-        came = origin or Bounded()
         batch = assignment.ticket.batch
         if batch != self.next_batch:
             raise CheckpointError(
                 f"batch {batch} was to be committed, but {self.next_batch} is next; "
                 "commit each batch once, in order"
             )
-        # What comes of reports must not depend on the order in which they happened to arrive.
+        # 1. Check that all has arrived. What comes of reports must not depend on their order.
         reports = sorted(reports, key=lambda report: (report.operator, report.sender))
         check_delivery(reports, self._layout)
-        location = self._checkpoint.location
-        columns = columns_after(self._columns, reports, self._state, location)
+        # 2. Write the batch down. From here on it is done, whatever happens below.
+        self._write_down(assignment, reports, origin or Bounded())
+        # 3. Learn from it.
+        summary = self._learn(assignment, reports, seconds)
+        # 4. Say what is to change with the next batch.
+        self._change = self._decide(reports)
+        # 5. Remove files that no one needs any more, now and then.
+        if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
+            self._checkpoint.clean(self._keep)
+        return summary
+
+    def _write_down(
+        self, assignment: Assignment, reports: Sequence[TaskReport], origin: Origin
+    ) -> None:
+        """Commit a batch, with the state, the output and the progress that it leaves."""
+        columns = columns_after(self._columns, reports, self._state, self._checkpoint.location)
         record = Commit(
-            batch=batch,
+            batch=assignment.ticket.batch,
             plan=assignment.planned,
             state=self._state_after(reports),
             outputs=tuple(file for report in reports for file in report.output),
             tuples=sum(report.tuples for report in reports if not self._inputs(report.operator)),
             plan_revision=assignment.plan_revision,
-            origin=came,
-            progress=self.progress.after(came),
+            origin=origin,
+            progress=self.progress.after(origin),
         )
         self._checkpoint.commit(record, after=self._committed)
         self._committed, self._columns = record, columns
-        summary = BatchSummary.of(batch, assignment.planned, seconds, self._layout, reports)
-        for report in reports:
-            for table in report.observed.get(name_of(TRIAL, report.operator), ()):
-                self._trials[report.operator].add(table)
-        self._council.hear(summary, reports, record.tuples)
+
+    def _learn(
+        self, assignment: Assignment, reports: Sequence[TaskReport], seconds: float
+    ) -> BatchSummary:
+        """Take in what the tasks of the batch that was committed last have told."""
+        batch = assignment.ticket.batch
+        summary = summary_of(batch, assignment.planned, seconds, self._layout, reports)
+        self._trials.add(reports)
+        self._collector.add(reports, seconds)
+        self._loop.hear(summary, 0 if self._committed is None else self._committed.tuples)
         self._tell_bad_rows(batch, reports)
-        if self._council.is_about_to_ask:
-            self._meet(self._look())
-        self._decided = self._council.decide(batch, self._plan, self._state, self._columns)
-        self._adopt(reports)
-        if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
-            self._checkpoint.clean(self._keep)
         return summary
+
+    def _decide(self, reports: Sequence[TaskReport]) -> Change:
+        """Return what is to change with the next batch, by the machines that are there by now."""
+        if self._loop.is_about_to_ask:
+            self._meet(self._look())
+        seen = Observed(self._statistics, lambda hop: pairs_of(reports, hop))
+        return self._loop.decide(self._plan, seen, self._limits)
+
+    def _statistics(self, pasts: Pasts) -> Statistics:
+        """Return what was seen in the epoch, and begin to count the next."""
+        sizes = {
+            name: float(sum(file.bytes for files in instances for file in files))
+            for name, instances in self._state.items()
+        }
+        found = self._collector.statistics(sizes, pasts)
+        self._collector = EpochCollector(self._layout, self._loop.epochs + 1)
+        return found
+
+    def _begin_epoch(self) -> None:
+        """Begin to count and to adopt keys, under the plan that is in force from now on."""
+        self._collector = EpochCollector(self._layout, self._loop.epochs)
+        self._loop.begin(self._layout)
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(check_change, key_types(self._columns))
 
     def _tell_bad_rows(self, batch: int, reports: Sequence[TaskReport]) -> None:
         """Log how many rows operators could not take in, with one of them."""
@@ -281,9 +302,9 @@ class Coordinator:
             self._resumed = True
             if saved is not None and saved.batch == batch:
                 return saved
-        if batch > 0 and not self._decided:
+        if batch > 0 and not self._change.plan:
             return None
-        return self._saved(batch, self._plan.amended(self._decided, self._cluster))
+        return self._saved(batch, self._plan.amended(self._change.plan, self._cluster))
 
     def _redeclared(self, batch: int, before: SavedPlan) -> SavedPlan:
         """Save, for the first batch of this driver, the plan that its job declares by now.
@@ -337,10 +358,10 @@ class Coordinator:
         self._planned, self._plan_revision = saved.number
         self._in_force = batch
         self._work = self._work_under(layout, handovers)
-        if self._adopts_only:
-            return  # the epoch goes on: instances and machines are as they were
-        self._adoption = Adoption()
-        self._council.begin(layout)
+        if self._change.adopts:
+            self._loop.adopted(layout)  # the epoch goes on: instances and machines are as before
+        else:
+            self._begin_epoch()
 
     def _meet(self, cluster: Cluster) -> None:
         """Go by the machines that are there from the next batch on.
@@ -356,11 +377,11 @@ class Coordinator:
         layout = Layout.of(self._topology, cluster, self._plan)
         if layout != self._layout:
             self._layout, self._work = layout, self._work_under(layout, {})
-        self._council.meet(cluster, layout)
+        self._loop.meet(cluster, layout)
 
     def _fitted(self, plan: Plan, came: Sequence[str] = ()) -> Plan:
         """Return a plan that the machines can carry out, and that says where everything is."""
-        return self._whole(self._council.fitted(plan, self._cluster, self.next_batch - 1, came))
+        return self._whole(self._loop.fitted(plan, self._cluster, self.next_batch - 1, came))
 
     def _whole(self, plan: Plan) -> Plan:
         """Return a plan with all that says where keys and instances are."""
@@ -371,23 +392,6 @@ class Coordinator:
         if adopting_hops(layout.topology, self._plan):
             settings = replace(settings, observes=settings.observes | {Probe.PAIRS})
         return Work(layout, self._plan.batch, location, settings, handovers)
-
-    def _adopt(self, reports: Sequence[TaskReport]) -> None:
-        """Let the next plan give an owner to keys that are unknown to tables that adopt.
-
-        Not in the batch after which something else changes, nor while the optimizer thinks, which
-        may change these very tables.
-        """
-        tables = self._adoption.after(self._plan, self._layout, reports)
-        if tables and not self._decided and not self._council.has_asked:
-            before = adopting(self._plan)
-            number = sum(len(table) - len(before[name]) for name, table in tables.items())
-            names = " and ".join(tables)
-            _LOG.info(
-                "after batch %d: %d new keys of %s get an owner", self.next_batch - 1, number, names
-            )
-            self._decided = Plan(routing=tables, adopt=tuple(tables), notes=self._plan.notes)
-            self._adopts_only = True
 
     def _state_after(self, reports: Sequence[TaskReport]) -> StateFiles:
         """Return the files of all state after a batch: those reported, else as they were."""

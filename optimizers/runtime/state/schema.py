@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from optimizers.errors import StateError
 from optimizers.runtime.state.file import StateFile, read_state
-from optimizers.runtime.state.table import GONE
+from optimizers.runtime.state.table import GONE, KEY
 from optimizers.runtime.storage.location import Location
 
 if TYPE_CHECKING:
@@ -21,6 +21,14 @@ Columns: TypeAlias = tuple[tuple[str, str], ...]
 def columns_of(rows: pa.Table) -> Columns:
     """Return the columns of state; what only marks changes is none."""
     return tuple((field.name, str(field.type)) for field in rows.schema if field.name != GONE)
+
+
+def key_types(columns: Mapping[str, Columns]) -> dict[str, tuple[str, ...]]:
+    """Return the types of the key columns of each operator's state."""
+    return {
+        name: tuple(kind for column, kind in kept if column.startswith(KEY))
+        for name, kept in columns.items()
+    }
 
 
 def columns_after(

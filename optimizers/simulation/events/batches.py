@@ -118,7 +118,9 @@ class Way:
         self.sent.append(row)
         self.flow.tuples += 1
         self.flow.bytes += size
-        self.flow.local += bool(nodes[0] == nodes[1])
+        if nodes[0] == nodes[1]:
+            self.flow.local += 1
+            self.flow.local_bytes += size
         return batch
 
     def close(self, batch: Batch, now: float) -> None:

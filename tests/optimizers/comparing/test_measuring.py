@@ -5,9 +5,9 @@ import pytest
 from grouping.groupings import LocalOrShuffle
 from optimizers.cluster import Cluster
 from optimizers.comparing.measuring import batch_facts, makespan
+from optimizers.control.summary import BatchSummary, InstanceSummary
 from optimizers.layout import Layout
 from optimizers.plan import Plan
-from optimizers.runtime.driver.summary import BatchSummary, InstanceSummary
 from optimizers.statistics import EdgeStatistics
 from optimizers.topology import Topology
 

@@ -16,8 +16,8 @@ from pyspark.sql.types import BooleanType, DateType, DecimalType, TimestampNTZTy
 
 from grouping.groupings import Fields
 from grouping.routing_table import RoutingTable
+from optimizers.control.checking import check_kind
 from optimizers.errors import InvalidKeyError
-from optimizers.runtime.task.key_reader import check_kind
 from optimizers.spark.checks import check_key_type
 from optimizers.spark.hash_slots import slots
 from optimizers.spark.repartition import _Spreading

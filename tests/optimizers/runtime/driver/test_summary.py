@@ -6,8 +6,9 @@ import pytest
 from any_job import Driver
 
 from optimizers import Cluster, EdgeStatistics, Note, Plan, Topology
+from optimizers.control.decision import Decision
 from optimizers.layout import Layout
-from optimizers.runtime.driver.summary import BatchSummary, Decision
+from optimizers.runtime.driver.summary import summary_of
 from optimizers.runtime.task.parcels import Parcel
 from optimizers.runtime.task.reports import TaskReport
 
@@ -30,7 +31,7 @@ def reports():
 
 
 def summary():
-    return BatchSummary.of(4, 2, 1.5, LAYOUT, reports()[::-1])
+    return summary_of(4, 2, 1.5, LAYOUT, reports()[::-1])
 
 
 def test_a_batch_is_told_instance_by_instance_in_one_order():
@@ -54,7 +55,7 @@ def test_locality_is_the_share_of_tuples_that_stay_on_their_node():
 
     assert 10 / 12 == told.locality() == told.locality([("s", "a")])
     assert 1.0 == told.locality([("a", "b")])
-    assert 1.0 == BatchSummary.of(0, 0, 1.0, LAYOUT, []).locality()
+    assert 1.0 == summary_of(0, 0, 1.0, LAYOUT, []).locality()
 
 
 def test_loads_are_those_of_instances_not_of_partitions():

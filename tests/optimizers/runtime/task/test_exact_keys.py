@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers import Operator, Plan, Topology
+from optimizers.control.settings import Asking
 from optimizers.folds import Count, Distinct, Last, Together, key_numbers
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint
@@ -69,7 +70,7 @@ def begun(data, drawn, folder, plans):
         any_job.CLUSTER,
         any_job.Scripted(script),
         checkpoint,
-        every=1,
+        asking=Asking(every=1),
         settings=Settings(looked_at=20),
     )
 

@@ -4,8 +4,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from optimizers import Cluster, Optimizer, Plan, Statistics, Topology
+from optimizers import Cluster, Optimizer, Topology
 from optimizers.control.asking import ask
+from optimizers.control.question import Question
 from optimizers.folds import each_row
 from optimizers.folds.rows import as_batches
 from optimizers.runtime.task.user_errors import raised_by, said
@@ -80,9 +81,9 @@ class Greedy(Optimizer):
 
 
 def test_a_strategy_that_raises_is_told_with_its_line():
-    question = Topology.source("s"), Cluster.uniform(1), Statistics(), Plan()
+    question = Question(Topology.source("s"), Cluster.uniform(1))
 
-    refused = ask(Greedy(), *question).refused
+    refused = ask(Greedy(), question).refused
 
     line = max(number for *_, number in _divided.__code__.co_lines() if number)
     where = f"at {__file__}:{line} in _divided"

@@ -12,7 +12,7 @@ from grouping.hashing import hash_parts
 from optimizers import Cluster, Edge, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
-from optimizers.runtime.driver.epoch import Epoch, edge_flows
+from optimizers.runtime.driver.collector import EpochCollector, edge_flows
 from optimizers.runtime.task.parcels import Parcel
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.statistics import Probe
@@ -31,7 +31,7 @@ def rows(seed, count=60):
 
 def statistics_of(folder, batches, *, order=lambda reports: reports):
     driver = Driver(folder, JOB, observes=set(Probe), every=99)
-    epoch = Epoch(LAYOUT, 7)
+    epoch = EpochCollector(LAYOUT, 7)
     for table in batches:
         reports = driver.run({"s": [table.slice(0, 20), table.slice(20)]})
         driver.coordinator.commit(driver.assigned, reports, 1.0)
@@ -116,7 +116,7 @@ def test_keys_are_those_of_all_batches(tmp_path):
 
 def test_history_of_hops_that_were_not_seen_is_left_out(tmp_path):
     found = statistics_of(tmp_path, [rows(0)])
-    epoch = Epoch(LAYOUT, 0)
+    epoch = EpochCollector(LAYOUT, 0)
 
     assert {} == dict(epoch.statistics({}, dict(found.pairs)).history)
     assert 0 == epoch.batches

@@ -8,7 +8,7 @@ that comes into force with the next batch, written down before it like any other
 owner in every batch, and its state goes with it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,18 +21,15 @@ from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.spreading import spread
 from grouping.owners import KeyOwners
 from grouping.routing_table import GroupTable, RoutingTable
+from optimizers.control.summary import BatchSummary
 from optimizers.layout import Instance, Layout
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
-from optimizers.runtime.observe.probes import PAIRS, name_of
-from optimizers.runtime.task.reports import TaskReport
 from optimizers.topology import Topology
 from sketches.arrays import Floats, Parts
 from sketches.key_identity import distinct
-from sketches.keys import KeyColumn, Pairs, as_keys
-from sketches.space_saving import SpaceSaving
+from sketches.keys import KeyColumn, as_keys
 
-_MOST_PAIRS = 1 << 18
 _WORTH = 0.01  # the share of tuples whose keys must be unknown for a plan of its own
 _KEYS_A_BATCH = 1 << 16  # a plan is written down whole; where tables are large, not in each batch
 
@@ -56,34 +53,40 @@ class Adoption:
         self._batches = 0  # since keys were given owners
 
     def after(
-        self, plan: Plan, layout: Layout, reports: Sequence[TaskReport]
+        self,
+        plan: Plan,
+        layout: Layout,
+        pairs_of: Callable[[EdgeName], KeyPairs],
+        summary: BatchSummary,
     ) -> dict[str, KeyTable]:
         """Return the tables of operators that know keys now which they did not before a batch.
 
         Args:
             plan: the plan in force.
             layout: the job as it is laid out.
-            reports: what the tasks of the batch report, in an order of their own.
+            pairs_of: returns the pairs of keys that were seen on a hop in the batch.
+            summary: what each instance did in it.
         """
         tables = adopting(plan)
         known = dict(tables)
         self._batches += 1
         due = self._batches * _KEYS_A_BATCH > sum(map(len, tables.values()))
         for hop in adopting_hops(layout.topology, plan) if due else ():
-            pairs = _pairs_of(reports, hop)
+            pairs = pairs_of(hop)
             if _unknown_share(pairs, tables[hop[0]], tables[hop[1]]) >= _WORTH:
                 tables |= _Hop(layout, hop, self._loads).adopted(pairs, tables)
-        self._count(layout, reports)
+        self._count(layout, summary)
         changed = {name: table for name, table in tables.items() if table is not known[name]}
         if changed:
             self._batches = 0
         return changed
 
-    def _count(self, layout: Layout, reports: Sequence[TaskReport]) -> None:
-        for report in reports:
-            operator = layout.topology.operator(report.operator)
+    def _count(self, layout: Layout, summary: BatchSummary) -> None:
+        for instance in summary.instances:
+            operator = layout.topology.operator(instance.operator)
             loads = self._loads.setdefault(operator.name, np.zeros(operator.parallelism))
-            loads[report.instance] += report.tuples
+            if instance.number < len(loads):  # not of one that a plan has taken away
+                loads[instance.number] += instance.tuples
 
 
 @dataclass(frozen=True)
@@ -170,16 +173,6 @@ class _Side:
         if isinstance(table, GroupTable):
             chosen = self.present.groups_on(chosen, keys)
         return table.with_keys(keys, chosen)
-
-
-def _pairs_of(reports: Sequence[TaskReport], hop: EdgeName) -> KeyPairs:
-    """Return the pairs of keys that the tasks of a batch have seen on a hop."""
-    sketch = SpaceSaving(_MOST_PAIRS)
-    for report in reports:
-        for table in report.observed.get(name_of(PAIRS, *hop), ()):
-            pairs = Pairs(table.column("left"), table.column("right"))
-            sketch.update(pairs, table.column("count").to_numpy().astype(np.float64))
-    return KeyPairs.of(sketch)
 
 
 def _unknown_share(pairs: KeyPairs, first: KeyTable, second: KeyTable) -> float:

@@ -1,13 +1,14 @@
 """What was seen in an epoch: the reports of its batches, put together as `Statistics`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.control import collectors
 from optimizers.layout import Instance, Layout
 from optimizers.operators import EdgeName
 from optimizers.runtime.observe import probes
@@ -16,7 +17,6 @@ from optimizers.runtime.task.reports import TaskReport
 from optimizers.statistics import (
     EdgeStatistics,
     GroupStatistics,
-    GroupTraffic,
     OperatorStatistics,
     Statistics,
 )
@@ -25,12 +25,10 @@ from sketches.cost_sketch import CostSketch
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
-_PAIRS = 1 << 20
-_KEYS = 1 << 18
-_COSTS = {"width": 1 << 10, "depth": 4, "exact": 1 << 10}  # of each instance
+_MOST_PAIRS = 1 << 18  # of one batch
 
 
-class Epoch:
+class EpochCollector:
     """Adds up what the batches of an epoch report.
 
     Args:
@@ -80,7 +78,7 @@ class Epoch:
         self._batches += 1
 
     def statistics(
-        self, state_bytes: dict[str, float], history: dict[EdgeName, KeyPairs]
+        self, state_bytes: dict[str, float], history: Mapping[EdgeName, KeyPairs]
     ) -> Statistics:
         """Return what was seen.
 
@@ -116,7 +114,7 @@ class Epoch:
                 name: self._group_statistics(name, tuples, state_bytes.get(name, 0.0))
                 for name, tuples in self._groups.items()
             },
-            traffic={hop: _as_traffic(cells) for hop, cells in self._traffic.items()},
+            traffic={hop: collectors.as_traffic(cells) for hop, cells in self._traffic.items()},
             costs={name: self._costs_of(name) for name in self._costs},
         )
 
@@ -126,14 +124,10 @@ class Epoch:
         match kind:
             case (probes.PAIRS, first, second):
                 # What is learned from every other batch is tried on those between.
-                sketches = self._pairs.setdefault(
-                    (first, second), (SpaceSaving(_PAIRS // 2), SpaceSaving(_PAIRS // 2))
-                )
-                for table in tables:
-                    pairs = Pairs(table.column("left"), table.column("right"))
-                    sketches[self._batches % 2].update(pairs, _counts(table))
+                sketches = self._pairs.setdefault((first, second), collectors.pair_sketches())
+                _count_pairs(sketches[self._batches % 2], tables)
             case (probes.KEYS, operator):
-                sketch = self._keys.setdefault(operator, SpaceSaving(_KEYS))
+                sketch = self._keys.setdefault(operator, collectors.key_sketch())
                 for table in tables:
                     sketch.update(table.column("key"), _counts(table))
             case (probes.GROUPS, operator):
@@ -145,7 +139,7 @@ class Epoch:
                     seen[1] += tuples * (report.seconds / max(report.tuples, 1))
             case (probes.COSTS, operator, key, told):
                 sketches_of = self._costs.setdefault(operator, {}).setdefault((told, key), {})
-                sketch_of = sketches_of.setdefault(report.instance, CostSketch(**_COSTS))
+                sketch_of = sketches_of.setdefault(report.instance, collectors.cost_sketch())
                 for table in tables:
                     count_costs(sketch_of, table)
             case (probes.TRAFFIC, first, second):
@@ -169,16 +163,17 @@ class Epoch:
             if (told == probes.EACH) is told_apart
         }
         chosen = totals[max(totals)]
-        number = self._layout.topology.operator(operator).parallelism
-        return tuple(chosen.get(instance, CostSketch(**_COSTS)) for instance in range(number))
+        instances = self._layout.topology.operator(operator).parallelism
+        return tuple(chosen.get(number, collectors.cost_sketch()) for number in range(instances))
 
     def _group_statistics(self, name: str, seen: Floats, state_bytes: float) -> GroupStatistics:
         """Return the load of each key group, as shares of the epoch's time."""
         tuples, seconds = seen
         into = sum(self._edges[edge.name][1] for edge in self._layout.topology.inputs(name))
         share = tuples / max(tuples.sum(), 1.0)
-        time = max(self._seconds, 1e-9)
-        return GroupStatistics(seconds / time, share, share * into / time, share * state_bytes)
+        return collectors.group_loads(
+            tuples, seconds, bytes_in=into, state_bytes=share * state_bytes, time=self._seconds
+        )
 
 
 def edge_flows(report: TaskReport, layout: Layout) -> dict[EdgeName, Floats]:
@@ -192,11 +187,25 @@ def edge_flows(report: TaskReport, layout: Layout) -> dict[EdgeName, Floats]:
     return found
 
 
+def pairs_of(reports: Iterable[TaskReport], hop: EdgeName) -> KeyPairs:
+    """Return the pairs of keys that the tasks of a batch have seen on a hop.
+
+    Args:
+        reports: what the tasks report, in an order of their own.
+        hop: the two operators.
+    """
+    sketch = SpaceSaving(_MOST_PAIRS)
+    for report in reports:
+        _count_pairs(sketch, report.observed.get(probes.name_of(probes.PAIRS, *hop), ()))
+    return KeyPairs.of(sketch)
+
+
 def _counts(table: pa.Table) -> Floats:
     counts: Floats = table.column("count").to_numpy().astype(np.float64)
     return counts
 
 
-def _as_traffic(cells: Floats) -> GroupTraffic:
-    sources, targets = np.nonzero(cells)
-    return GroupTraffic(sources, targets, cells[sources, targets])
+def _count_pairs(sketch: SpaceSaving, tables: Sequence[pa.Table]) -> None:
+    for table in tables:
+        pairs = Pairs(table.column("left"), table.column("right"))
+        sketch.update(pairs, _counts(table))

@@ -26,6 +26,7 @@ from optimizers import (
     Topology,
 )
 from optimizers.control.asking import ask
+from optimizers.control.question import Question
 from optimizers.errors import PartitionError, StrategyError
 from optimizers.folds import Count, Emit
 from optimizers.layout import completed
@@ -181,7 +182,7 @@ def test_a_chain_that_is_asked_by_hand_raises_what_its_step_raised():
 
 @given(st.text(), st.sampled_from([ValueError, OSError, TypeError, UnicodeError]))
 def test_any_message_becomes_one_line(text, kind):
-    answer = ask(Broken(kind(text)), JOB, Cluster.uniform(2), Statistics(), Plan())
+    answer = ask(Broken(kind(text)), Question(JOB, Cluster.uniform(2)))
 
     assert Plan() == answer.plan
     assert answer.refused.startswith(f"Broken raised {kind.__name__}: ")

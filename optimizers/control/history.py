@@ -3,11 +3,10 @@
 from collections import deque
 from dataclasses import dataclass, replace
 
-from optimizers.runtime.driver.summary import BatchSummary, Decision
+from optimizers.control.decision import Decision
+from optimizers.control.settings import REMEMBERED
+from optimizers.control.summary import BatchSummary
 from sketches.checks import whole
-
-REMEMBERED = 1_000
-"""How many batches, and how many decisions, are kept unless it is said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

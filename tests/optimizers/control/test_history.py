@@ -14,9 +14,9 @@ from grouping.groupings import Fields, PartialKey, Shuffle, WorstCase
 from grouping.routing_table import GroupTable, RoutingTable
 from grouping.scheduling.least_work.grouping import LeastWork
 from optimizers import Deployment, Node, Note, Plan
-from optimizers.runtime.driver.history import History
-from optimizers.runtime.driver.plan_outline import PlanOutline, outline_of
-from optimizers.runtime.driver.summary import Decision
+from optimizers.control.decision import Decision
+from optimizers.control.history import History
+from optimizers.control.plan_outline import PlanOutline, outline_of
 from optimizers.runtime.observe.call_mode import SCHEMA, Trial, Way
 from sketches.cost_sketch import CostSketch
 
@@ -119,7 +119,7 @@ class TestOutlines:
     def test_are_the_same_in_every_process(self):
         program = (
             "from grouping.routing_table import RoutingTable\n"
-            "from optimizers.runtime.driver.plan_outline import outline_of\n"
+            "from optimizers.control.plan_outline import outline_of\n"
             "print(outline_of(RoutingTable(['x', 'y'], [0, 1], 2)))"
         )
         told = subprocess.run(

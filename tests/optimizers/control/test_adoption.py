@@ -11,12 +11,14 @@ from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import GroupTable, RoutingTable
 from optimizers import Deployment, Operator, Plan, Topology
+from optimizers.control import adoption
+from optimizers.control.adoption import Adoption, adopting_hops
+from optimizers.control.summary import BatchSummary
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
-from optimizers.runtime.driver import adoption
-from optimizers.runtime.driver.adoption import Adoption, adopting_hops
 from optimizers.statistics import Probe
 
 NODES = any_job.NODES
@@ -310,4 +312,6 @@ def test_whatever_comes_each_key_has_one_owner_who_has_all_of_it(
 def test_nothing_is_adopted_where_nothing_was_seen():
     plan = adopting(tables())
 
-    assert {} == Adoption().after(plan, Layout.of(job(), any_job.CLUSTER, plan), [])
+    layout, nothing = Layout.of(job(), any_job.CLUSTER, plan), BatchSummary(0, 0, 1.0, (), {})
+
+    assert {} == Adoption().after(plan, layout, lambda _: KeyPairs([], [], []), nothing)

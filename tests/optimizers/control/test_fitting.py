@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Deployment, Fixed, Node, Operator, Optimizer, Plan, Topology
+from optimizers.control.decision import Decision
+from optimizers.control.fitting import fitted
+from optimizers.control.history import History
 from optimizers.folds import Count, Emit
-from optimizers.runtime.driver.fitting import fitted
-from optimizers.runtime.driver.history import History
-from optimizers.runtime.driver.summary import Decision
 
 NAMES = [f"host-{number}" for number in range(6)]
 JOB = (

@@ -26,7 +26,7 @@ _DIGEST = 8  # bytes: enough to tell a thousand tables apart
 class Outline:
     """What is remembered of a grouping or a deployment.
 
-    >>> from grouping.key_table import KeyTable
+    >>> from grouping.routing_table import RoutingTable
     >>> table = RoutingTable(["Asia", "Europe"], [0, 1], instances=2)
     >>> outline_of(table).text
     'RoutingTable(2 str keys, instances=2)'

@@ -123,7 +123,7 @@ def test_what_goes_wrong_in_the_optimizer_is_a_refused_decision(tmp_path):
     driver.batch(rows(4))
 
     said = driver.coordinator.decisions[-1]
-    where = r", at .*test_thinking\.py:\d+ in plan"
+    where = r", at .*test_background\.py:\d+ in plan"
     assert re.fullmatch("Thoughtful raised ValueError: out of ideas" + where, said.refused)
     assert (Plan(), False, 1) == (said.plan, said.applied, driver.coordinator.totals.refused)
     assert 0 == driver.coordinator.assign().planned

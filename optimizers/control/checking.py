@@ -1,0 +1,141 @@
+"""The rule of refusal: whether a job can be carried out as decided, before anything is done.
+
+It is the same on all engines, so that a plan which is refused here is refused there, in the same
+words. What only those know who execute operators comes in as `Limits`.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+from grouping.grouping import Grouping
+from grouping.groupings import GROUPINGS, grouping_from_dict, grouping_to_dict
+from grouping.key_batch import KeyBatch
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidKeyError, PlanError
+from optimizers.layout import Layout
+from optimizers.plan import Plan
+from optimizers.topology import Topology
+from sketches.keys import PairKeys, as_keys
+from sketches.values import FrozenMap
+
+
+def any_change(_old: Topology, _new: Topology) -> None:
+    """Refuse no change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an engine knows of what its operators can do.
+
+    Attributes:
+        check_change: raises a `PlanError` if state cannot go from one topology to another.
+        key_types: by operator the Arrow types of the key columns that state is kept by, as they
+            print; of those that have state.
+        hears: whether senders hear from instances while they send, as some groupings can use.
+    """
+
+    check_change: Callable[[Topology, Topology], None] = any_change
+    key_types: Mapping[str, Sequence[str]] = field(default_factory=FrozenMap)
+    hears: bool = False
+
+
+def check_decision(
+    declared: Topology, cluster: Cluster, current: Plan, decision: Plan, limits: Limits
+) -> Plan:
+    """Return the plan that is in force once a decision is applied, or say why it cannot be.
+
+    All is tried that can be known without the tuples: once a plan is saved, each driver to come
+    goes by it.
+
+    Args:
+        declared: the job as declared.
+        cluster: the machines.
+        current: the plan in force.
+        decision: what is to change.
+        limits: what the engine knows.
+
+    Raises:
+        PlanError: it cannot be carried out.
+        UnknownNameError: it names what is not there.
+        Exception: a grouping of somebody else's fails, in whatever way.
+    """
+    # 1. The plan by itself, and what it asks of the operators that have state.
+    amended = current.amended(decision, cluster)
+    amended.check(declared, cluster)
+    later = declared.under(amended)
+    limits.check_change(declared.under(current), later)
+    _check_key_types(later, limits.key_types)
+    # 2. What has to be written down and read again.
+    for grouping in (*decision.routing.values(), *decision.scheduling.values()):
+        _check_travels(grouping)
+    # 3. What senders will make of it.
+    layout = Layout.of(declared, cluster, amended)
+    for edge in later.edges:
+        layout.owners_on(edge)
+        grouping = later.grouping(*edge.name)
+        if not (limits.hears and grouping.listens):
+            grouping.router(later.operator(edge.target).parallelism)
+    return amended
+
+
+def check_kind(grouping: Grouping, instances: int, types: Sequence[str]) -> None:
+    """Refuse a grouping that was made for keys of another kind than come.
+
+    Args:
+        grouping: how tuples are to be spread.
+        instances: over how many instances.
+        types: the Arrow types of the columns of the key, as they print.
+
+    Raises:
+        InvalidKeyError: it names keys of another kind.
+    """
+    if not grouping.needs_key:
+        return
+    samples = [as_keys([_sample(kind)]) for kind in types]
+    grouping.router(instances).route(1, KeyBatch(reduce(PairKeys, samples)))
+
+
+def _sample(kind: str) -> Any:
+    """Return a key of an Arrow type."""
+    if kind.startswith("dictionary"):
+        kind = kind.partition("values=")[2]
+    if kind.startswith("timestamp"):
+        return datetime.fromtimestamp(0, UTC).replace(tzinfo=UTC if "tz=" in kind else None)
+    samples = {
+        ("int", "uint"): 0,
+        ("string", "large_string"): "",
+        ("bool",): False,
+        ("date",): date.min,
+        ("decimal",): Decimal(0),
+    }
+    return next((key for kinds, key in samples.items() if kind.startswith(kinds)), b"")
+
+
+def _check_key_types(topology: Topology, key_types: Mapping[str, Sequence[str]]) -> None:
+    """Refuse tables of keys that are of another kind than those that state is kept of."""
+    for name, types in key_types.items():
+        grouping = topology.grouping(*topology.inputs(name)[0].name)
+        try:
+            check_kind(grouping, topology.operator(name).parallelism, types)
+        except InvalidKeyError as error:
+            raise PlanError(
+                f"routing[{name!r}]: operator {name!r} keeps state by keys of type "
+                f"{', '.join(types)}, and {error}"
+            ) from error
+
+
+def _check_travels(grouping: Grouping) -> None:
+    """Refuse a grouping of somebody else's that the next driver could not read from the plan."""
+    if type(grouping) in GROUPINGS:
+        return
+    back = grouping_from_dict(json.loads(json.dumps(grouping_to_dict(grouping))))
+    if back != grouping:
+        raise PlanError(
+            f"{grouping!r} is {back!r} when it was written as JSON and read; a plan is kept as "
+            "JSON, so let its to_dict and from_dict fit"
+        )

@@ -1,0 +1,60 @@
+"""A decision: what an optimizer said, and what became of it."""
+
+from dataclasses import dataclass, replace
+
+from optimizers.control.plan_outline import PlanOutline
+from optimizers.plan import Note, Plan
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an optimizer said after a batch, and what became of it.
+
+    Attributes:
+        after: the batch after which it was asked; -1 for before the first.
+        plan: what it decided; `Plan()` with a note where it decided to leave things alone. Only the
+            last decision has its tables; of earlier ones they are told in outline, see
+            `in_outline`.
+        refused: why the decision could not be carried out; empty if it was.
+        before: the share of tuples that stayed on their node, on edges between keyed operators,
+            in the epoch it was decided from.
+        since: the same, in the epoch that followed; None as long as that is not over.
+        seconds: CPU seconds that the decision took.
+        applied: whether it changed anything; what is in force already changes nothing.
+        fits: whether it is no optimizer's: machines came or went, and the plan in force was fitted
+            to those that are there. The plan tells what had to be changed.
+    """
+
+    after: int
+    plan: Plan | PlanOutline
+    refused: str = ""
+    before: float = 1.0
+    since: float | None = None
+    seconds: float = 0.0
+    applied: bool = False
+    fits: bool = False
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Why, in the words and figures of the strategies."""
+        return self.plan.notes
+
+    def in_outline(self) -> "Decision":
+        """Return the same with a few words in place of each table, so that it can be remembered."""
+        plan = self.plan
+        return self if isinstance(plan, PlanOutline) else replace(self, plan=PlanOutline.of(plan))
+
+    def __str__(self) -> str:
+        reasons = "; ".join(map(str, self.notes))
+        if self.fits:
+            return f"after batch {self.after}: fitted to the machines that are there ({reasons})"
+        if self.refused:
+            aside = f" ({reasons})" if reasons else ""
+            return f"after batch {self.after}: refused, for {self.refused}{aside}"
+        what = ", ".join(sorted(_parts(self.plan))) if self.applied else "nothing"
+        return f"after batch {self.after}: {what} changes ({reasons or 'no reason given'})"
+
+
+def _parts(plan: Plan | PlanOutline) -> list[str]:
+    parts = ("parallelism", "batch", "routing", "placement", "scheduling", "add", "drain")
+    return [part for part in parts if getattr(plan, part)]

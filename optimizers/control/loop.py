@@ -1,0 +1,266 @@
+"""The control loop of a job: ask, check, refuse, adopt, remember, log.
+
+Every engine runs it: it says what happened in each batch, and the loop says what is to change. So
+the same question has the same answer on all of them, and the same reasons.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from grouping.key_table import KeyTable
+from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.cluster import Cluster
+from optimizers.control.adoption import Adoption, adopting
+from optimizers.control.asking import Answer, Idleness, ask, reason
+from optimizers.control.background import BackgroundAnswer
+from optimizers.control.checking import Limits, check_decision
+from optimizers.control.decision import Decision
+from optimizers.control.fitting import fitted
+from optimizers.control.history import History
+from optimizers.control.question import Question
+from optimizers.control.settings import Asking
+from optimizers.control.summary import BatchSummary
+from optimizers.layout import Layout, completed
+from optimizers.operators import EdgeName
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.statistics import Statistics
+from optimizers.topology import Topology
+
+_LOG = logging.getLogger(__name__)
+
+Pasts = Mapping[EdgeName, KeyPairs]
+"""The pairs of the epochs before, by hop; see `Statistics.history`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What an engine has observed, which it works out only where the loop asks for it.
+
+    Attributes:
+        statistics: returns the statistics of the epoch, given the pairs of those before. It is
+            called once, as the epoch ends.
+        pairs: returns the pairs of keys that were seen on a hop in the last batch.
+    """
+
+    statistics: Callable[[Pasts], Statistics]
+    pairs: Callable[[EdgeName], KeyPairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to change before the next batch.
+
+    Attributes:
+        plan: what is decided; `Plan()` if nothing changes.
+        adopts: whether it does no more than to give unknown keys an owner, so that the epoch goes
+            on.
+    """
+
+    plan: Plan = field(default_factory=Plan)
+    adopts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question, and the epoch that it is about.
+
+    Attributes:
+        question: the question.
+        after: the batch after which it was asked.
+        local: the share of tuples that stayed on their node, between keyed operators.
+    """
+
+    question: Question
+    after: int
+    local: float
+
+
+class ControlLoop:
+    """Is given what happened in each batch, and asks the optimizer after some what should change.
+
+    Args:
+        topology: the job as declared.
+        cluster: the machines.
+        optimizer: who decides.
+        asking: when it is asked.
+
+    Attributes:
+        happened: what happened so far.
+        epochs: how many epochs are over.
+    """
+
+    def __init__(
+        self, topology: Topology, cluster: Cluster, optimizer: Optimizer, asking: Asking
+    ) -> None:
+        self._topology = topology
+        self._cluster = cluster
+        self._optimizer = optimizer
+        self._asking = asking
+        self._keyed_edges = _keyed_edges(topology)
+        self._idleness = Idleness()
+        self._pasts: dict[EdgeName, KeyPairs] = {}
+        self._pending: tuple[_Asked, BackgroundAnswer] | None = None
+        self.epochs = 0
+        self.happened = History(asking.remember)
+        self.begin(Layout.of(topology, cluster, Plan()))
+
+    @property
+    def is_about_to_ask(self) -> bool:
+        """Whether the epoch is over, so that the optimizer is asked next."""
+        return self._is_over and self._pending is None
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the optimizer looks for an answer while batches go on."""
+        return self._pending is not None and not self._pending[1].is_there
+
+    def begin(self, layout: Layout) -> None:
+        """Begin an epoch, for a job that is laid out in another way from now on."""
+        self._layout = layout
+        self._adoption = Adoption()
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self._batches = 0
+        self._local = self._tuples = 0.0  # between keyed operators
+        self._best_local = 0.0  # the share of local tuples in the best batch of this epoch
+        self._is_over = False
+
+    def adopted(self, layout: Layout) -> None:
+        """Go by tables that know more keys; the epoch goes on."""
+        self._layout = layout
+
+    def meet(self, cluster: Cluster, layout: Layout) -> None:
+        """Go by other machines, and the job as it is laid out on them, from the next epoch on."""
+        self._cluster, self._layout = cluster, layout
+
+    def fitted(self, plan: Plan, cluster: Cluster, after: int, came: Collection[str] = ()) -> Plan:
+        """Return a plan without the machines that are gone, and tell what had to be changed.
+
+        Args:
+            plan: the plan.
+            cluster: the machines that are there.
+            after: the batch that is done.
+            came: the names of those that are new, and that no plan has asked for.
+        """
+        fit = fitted(plan, cluster, came)
+        if fit.changed.notes:
+            told = Decision(after, fit.changed, applied=True, fits=True)
+            _LOG.warning("%s", told)
+            self.happened.add_decision(told)
+        return fit.plan
+
+    def hear(self, summary: BatchSummary, tuples: int) -> None:
+        """Take in what happened in a batch.
+
+        Args:
+            summary: the batch.
+            tuples: how many tuples came into the job.
+        """
+        self.happened.add_batch(summary, tuples=tuples)
+        self._last = summary
+        flows = [summary.edges[name] for name in self._keyed_edges if name in summary.edges]
+        tuples_between = sum(flow.tuples for flow in flows)
+        local = sum(flow.local for flow in flows)
+        self._tuples += tuples_between
+        self._local += local
+        self._batches += 1
+        drifted = tuples_between > 0 and self._has_drifted(local / tuples_between)
+        self._is_over = drifted or self._batches >= self._asking.every
+
+    def ask_first(self, current: Plan, limits: Limits) -> Plan:
+        """Return what the optimizer wants before the first batch, when nothing was seen."""
+        asked = self._question(-1, Statistics(), current)
+        return self._checked(asked, ask(self._optimizer, asked.question), limits)
+
+    def decide(self, current: Plan, observed: Observed, limits: Limits) -> Change:
+        """Return what is to change after the batch that was heard of last; most often nothing.
+
+        Args:
+            current: the plan in force.
+            observed: what was observed.
+            limits: what the engine knows of its operators.
+        """
+        decided = self._answered(current, observed, limits)
+        tables = self._adoption.after(current, self._layout, observed.pairs, self._last)
+        # Not while it thinks: it may change these very tables.
+        if not tables or decided or self._pending is not None:
+            return Change(decided)
+        self._log_adoption(current, tables)
+        adopted = Plan(routing=tables, adopt=tuple(tables), notes=current.notes)
+        return Change(adopted, adopts=True)
+
+    def _answered(self, current: Plan, observed: Observed, limits: Limits) -> Plan:
+        """Return the decision that is there by now, having asked for one if it is time to."""
+        # 1. A question of an earlier batch comes first.
+        if self._pending is not None:
+            asked, answer = self._pending
+            if not answer.is_there:
+                return Plan()
+            self._pending = None
+            return self._checked(asked, answer.wait(), limits)
+        if not self._is_over:
+            return Plan()
+        # 2. The epoch ends, and what was seen of it is remembered.
+        statistics = observed.statistics(self._pasts)
+        asked = self._question(self._last.batch, statistics, current)
+        if self._optimizer.memory:
+            self._pasts |= statistics.remembered(self._optimizer.memory)
+        self.epochs += 1
+        self._begin_epoch()
+        # 3. The optimizer is asked.
+        if self._asking.meanwhile:
+            self._pending = asked, BackgroundAnswer(asked.question, self._optimizer)
+            return Plan()
+        return self._checked(asked, ask(self._optimizer, asked.question), limits)
+
+    def _question(self, after: int, statistics: Statistics, current: Plan) -> _Asked:
+        job, machines = self._topology.under(current), self._cluster.under(current)
+        local = self._local / self._tuples if self._tuples else 1.0
+        return _Asked(Question(job, machines, statistics, current), after, local)
+
+    def _checked(self, asked: _Asked, answer: Answer, limits: Limits) -> Plan:
+        """Keep what the optimizer said, and return it if it changes anything and can be done."""
+        plan, current, refused = answer.plan, asked.question.current, answer.refused
+        changes = False
+        if plan and not refused:
+            try:
+                amended = check_decision(self._topology, self._cluster, current, plan, limits)
+                changes = self._completed(amended) != self._completed(current)
+            except Exception as error:  # noqa: BLE001  # groupings may be of somebody else's
+                refused = reason(error)
+        applied = changes and not refused
+        self._idleness.tell(plan)
+        decision = Decision(
+            asked.after, plan, refused, asked.local, seconds=answer.seconds, applied=applied
+        )
+        _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
+        self.happened.add_decision(decision)
+        return plan if applied else Plan()
+
+    def _completed(self, plan: Plan) -> Plan:
+        """Return a plan with all that it leaves as the job is declared, and without the reasons."""
+        return replace(completed(plan, self._topology, self._cluster), notes=())
+
+    def _has_drifted(self, local: float) -> bool:
+        """Return whether much less of a batch stays local than of an earlier one of the epoch."""
+        drift = self._asking.drift
+        self._best_local = max(self._best_local, local)
+        return drift is not None and local < self._best_local - drift
+
+    def _log_adoption(self, current: Plan, tables: Mapping[str, KeyTable]) -> None:
+        before = adopting(current)
+        number = sum(len(table) - len(before[name]) for name, table in tables.items())
+        names = " and ".join(tables)
+        _LOG.info("after batch %d: %d new keys of %s get an owner", self._last.batch, number, names)
+
+
+def _keyed_edges(topology: Topology) -> list[EdgeName]:
+    """Return the edges into keyed operators that do not come from a source."""
+    return [
+        edge.name
+        for edge in topology.edges
+        if topology.operator(edge.target).keyed and topology.inputs(edge.source)
+    ]

@@ -1,0 +1,25 @@
+"""What an optimizer is asked: the arguments of `Optimizer.plan` as one value."""
+
+from dataclasses import dataclass, field
+
+from optimizers.cluster import Cluster
+from optimizers.plan import Plan
+from optimizers.statistics import Statistics
+from optimizers.topology import Topology
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that an optimizer knows when it decides; see `Optimizer.plan`.
+
+    Attributes:
+        topology: the job as it runs.
+        cluster: the machines as they are.
+        statistics: what was seen in the last epoch.
+        current: the plan in force.
+    """
+
+    topology: Topology
+    cluster: Cluster
+    statistics: Statistics = field(default_factory=Statistics)
+    current: Plan = field(default_factory=Plan)
