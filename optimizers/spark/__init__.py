@@ -1,6 +1,7 @@
 """The engine on Apache Spark: the only place that talks to it."""
 
 from optimizers.runtime.storage.location import Location
+from optimizers.runtime.work import Settings
 from optimizers.spark.balance import balance
 from optimizers.spark.costs import learn_costs
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
@@ -12,6 +13,7 @@ from optimizers.spark.sized import Sized
 __all__ = [
     "Location",
     "Run",
+    "Settings",
     "Sized",
     "SparkEngine",
     "StreamingRun",

@@ -72,6 +72,12 @@ def check_settings(settings: Any) -> None:
             f"settings={_shown(settings)} are not Settings; make some, such as "
             "Settings(keep_output=False), or leave them out"
         )
+    for name, said in (("observes", "the optimizer"), ("sharing", "the engine")):
+        given, usual = getattr(settings, name), getattr(Settings(), name)
+        if given != usual:
+            raise InvalidValueError(
+                f"settings: {name}={_shown(given)} is said by {said}; leave {name} out"
+            )
 
 
 def check_job(topology: Any, optimizer: Any) -> None:

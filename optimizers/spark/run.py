@@ -189,14 +189,12 @@ class Run:
     def admitted(self, otherwise: Mapping[str, int]) -> dict[str, int]:
         """Return how many tuples sources are to let in from the next batch on.
 
-        The plan of that batch is written down with it.
-
         Args:
             otherwise: the sources, and their numbers where the plan says nothing.
         """
         if not otherwise:
             return {}
-        plan = self._coordinator.assign().plan
+        plan = self._coordinator.next_plan
         return {source: plan.batch.get(source, rows) for source, rows in otherwise.items()}
 
     def begin_stream(self, *, append: bool) -> None:

@@ -11,8 +11,8 @@ from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.control import collectors
 from optimizers.layout import Instance, Layout
 from optimizers.operators import EdgeName
-from optimizers.runtime.observe import probes
 from optimizers.runtime.observe.cost_tally import count_costs
+from optimizers.runtime.observe.observation import EACH, Observation, Seen
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.statistics import (
     EdgeStatistics,
@@ -71,8 +71,8 @@ class EpochCollector:
             hottest[report.operator] = max(hottest[report.operator], report.hottest)
             for name, flows in edge_flows(report, self._layout).items():
                 self._edges[name] += flows
-            for seen, tables in report.observed.items():
-                self._observe(probes.kind_of(seen), tables, report)
+            for observation, tables in report.observed.items():
+                self._observe(observation, tables, report)
         for operator, most in hottest.items():
             self._hottest[operator] += most
         self._batches += 1
@@ -119,30 +119,30 @@ class EpochCollector:
         )
 
     def _observe(
-        self, kind: tuple[str, ...], tables: Sequence[pa.Table], report: TaskReport
+        self, observation: Observation, tables: Sequence[pa.Table], report: TaskReport
     ) -> None:
-        match kind:
-            case (probes.PAIRS, first, second):
+        match observation.kind, *observation.about:
+            case Seen.PAIRS, first, second:
                 # What is learned from every other batch is tried on those between.
                 sketches = self._pairs.setdefault((first, second), collectors.pair_sketches())
                 _count_pairs(sketches[self._batches % 2], tables)
-            case (probes.KEYS, operator):
+            case Seen.KEYS, operator:
                 sketch = self._keys.setdefault(operator, collectors.key_sketch())
                 for table in tables:
                     sketch.update(table.column("key"), _counts(table))
-            case (probes.GROUPS, operator):
+            case Seen.GROUPS, operator:
                 number = self._layout.topology.operator(operator).key_groups
                 seen = self._groups.setdefault(operator, np.zeros((2, number)))
                 for table in tables:
                     tuples = table.column("tuples").to_numpy()
                     seen[0] += tuples
                     seen[1] += tuples * (report.seconds / max(report.tuples, 1))
-            case (probes.COSTS, operator, key, told):
+            case Seen.COSTS, operator, key, told:
                 sketches_of = self._costs.setdefault(operator, {}).setdefault((told, key), {})
                 sketch_of = sketches_of.setdefault(report.instance, collectors.cost_sketch())
                 for table in tables:
                     count_costs(sketch_of, table)
-            case (probes.TRAFFIC, first, second):
+            case Seen.TRAFFIC, first, second:
                 job = self._layout.topology
                 shape = job.operator(first).key_groups, job.operator(second).key_groups
                 cells = self._traffic.setdefault((first, second), np.zeros(shape))
@@ -156,11 +156,11 @@ class EpochCollector:
         Keys of several kinds do not go into one sketch; then it is those that came most.
         """
         seen = self._costs[operator]
-        told_apart = any(told == probes.EACH for told, _ in seen)
+        told_apart = any(told == EACH for told, _ in seen)
         totals = {
             (sum(sketch.total for sketch in sketches.values()), kind): sketches
             for (told, kind), sketches in seen.items()
-            if (told == probes.EACH) is told_apart
+            if (told == EACH) is told_apart
         }
         chosen = totals[max(totals)]
         instances = self._layout.topology.operator(operator).parallelism
@@ -196,7 +196,7 @@ def pairs_of(reports: Iterable[TaskReport], hop: EdgeName) -> KeyPairs:
     """
     sketch = SpaceSaving(_MOST_PAIRS)
     for report in reports:
-        _count_pairs(sketch, report.observed.get(probes.name_of(probes.PAIRS, *hop), ()))
+        _count_pairs(sketch, report.observed.get(Observation(Seen.PAIRS, hop), ()))
     return KeyPairs.of(sketch)
 
 

@@ -152,6 +152,17 @@ class Coordinator:
         return self._plan
 
     @property
+    def next_plan(self) -> Plan:
+        """The plan of the next batch, as far as it is decided by now; nothing is written down."""
+        if self._in_force == self.next_batch:
+            return self._plan
+        if not self._resumed:
+            saved = self._checkpoint.plan_of(self.next_batch)
+            if saved is not None:
+                return saved.plan
+        return self._plan.amended(self._change.plan)
+
+    @property
     def layout(self) -> Layout:
         """The job as it is laid out."""
         return self._layout

@@ -24,7 +24,7 @@ from optimizers.operators import columns_of
 from optimizers.runtime.observe.busy_clock import BusyClock
 from optimizers.runtime.observe.call_mode import SCHEMA, Way
 from optimizers.runtime.observe.cost_tally import CostTally, KeyedRows, Seconds
-from optimizers.runtime.observe.probes import COSTS, EACH, MEAN, TRIAL, name_of
+from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Ticket, Work
 from optimizers.statistics import Probe
@@ -64,8 +64,8 @@ class CostMeter:
     [3]
     >>> report = TaskReport(operator="big", instance=0, sender=0)
     >>> meter.tell(report)
-    >>> list(report.observed)
-    ['["costs", "big", "int", "mean"]']
+    >>> [observation.about for observation in report.observed]
+    [('big', 'int', 'mean')]
 
     Args:
         operator: the operator.
@@ -136,10 +136,13 @@ class CostMeter:
         """Report what was measured."""
         for told, tally in self._tallies.items():
             for kind, table in tally.tables():
-                report.observe(name_of(COSTS, self._operator, kind, told), table)
+                report.observe(Observation(Seen.COSTS, (self._operator, kind, told)), table)
         if self._calls:
             columns = [list(column) for column in zip(*self._calls, strict=True)]
-            report.observe(name_of(TRIAL, self._operator), pa.table(columns, schema=SCHEMA))
+            report.observe(
+                Observation(Seen.TRIAL, (self._operator,)),
+                pa.table(columns, schema=SCHEMA),
+            )
 
     def _timed(self, results: Iterator[pa.RecordBatch]) -> Timed:
         """Pass results on, and return how long it took to make them, but not what came between."""

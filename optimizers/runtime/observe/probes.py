@@ -1,6 +1,5 @@
 """Probes: what tasks observe, as small tables that travel with their reports."""
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError
 from optimizers.folds.key_codes import take_rows
 from optimizers.operators import Edge
+from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
@@ -20,20 +20,7 @@ from sketches.arrays import Codes
 from sketches.key_identity import distinct
 from sketches.keys import Pairs, as_keys
 
-PAIRS, KEYS, GROUPS, TRAFFIC, COSTS = "pairs", "keys", "groups", "traffic", "costs"
-TRIAL = "trial"
-EACH, MEAN = "each", "mean"  # costs of each tuple by itself; of all tuples of a call alike
 _TOLD_AT_ONCE = 1 << 16  # samples of a hop; more are not kept waiting
-
-
-def name_of(kind: str, *operators: str) -> str:
-    """Return the name of an observation; see `kind_of`."""
-    return json.dumps([kind, *operators])
-
-
-def kind_of(name: str) -> tuple[str, ...]:
-    """Return what was observed, and of which operators."""
-    return tuple(json.loads(name))
 
 
 class EdgeProbe:
@@ -129,10 +116,10 @@ class _Hop:
             return  # the work between has made them something that is no key
         if self._pairs:
             table = _pairs(tuples.select(self._columns), weights, self._seed)
-            self._report.observe(name_of(PAIRS, *self._names), table)
+            self._report.observe(Observation(Seen.PAIRS, self._names), table)
         if self._groups is not None:
             table = _traffic(left, codes, self._groups, weights, self._seed)
-            self._report.observe(name_of(TRAFFIC, *self._names), table)
+            self._report.observe(Observation(Seen.TRAFFIC, self._names), table)
 
 
 def observe_keys(  # noqa: PLR0913, PLR0917
@@ -158,11 +145,11 @@ def observe_keys(  # noqa: PLR0913, PLR0917
     if Probe.PAIRS in observes and keys.num_columns == 1:
         chosen = heaviest(counts, work.settings.most_keys)
         named = [keys.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
-        report.observe(name_of(KEYS, operator), pa.table(named, ["key", "count"]))
+        report.observe(Observation(Seen.KEYS, (operator,)), pa.table(named, ["key", "count"]))
     if Probe.GROUPS in observes:
         number = work.topology.operator(operator).key_groups
         tuples = np.bincount(code_parts(codes, number, seed=work.topology.seed), counts, number)
-        report.observe(name_of(GROUPS, operator), pa.table({"tuples": tuples}))
+        report.observe(Observation(Seen.GROUPS, (operator,)), pa.table({"tuples": tuples}))
 
 
 def heaviest(counts: NDArray[np.int64] | NDArray[np.float64], most: int) -> NDArray[np.intp]:

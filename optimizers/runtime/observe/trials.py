@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from optimizers.runtime.observe.call_mode import Trial, Way
-from optimizers.runtime.observe.probes import TRIAL, name_of
+from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.task.reports import TaskReport
 from sketches.values import FrozenMap
 
@@ -18,7 +18,7 @@ class Trials:
     def add(self, reports: Iterable[TaskReport]) -> None:
         """Take in what the tasks of a batch have tried."""
         for report in reports:
-            for table in report.observed.get(name_of(TRIAL, report.operator), ()):
+            for table in report.observed.get(Observation(Seen.TRIAL, (report.operator,)), ()):
                 self._trials[report.operator].add(table)
 
     @property

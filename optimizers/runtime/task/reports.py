@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from optimizers.errors import DeliveryError
 from optimizers.layout import Layout
+from optimizers.runtime.observe.observation import Observation
 from optimizers.runtime.state.file import StateFile
 from optimizers.runtime.state.schema import Columns
 from optimizers.runtime.task.narrow import narrowed, widened
@@ -76,7 +77,7 @@ class TaskReport:
         output: what it wrote for the outside.
         bad: the rows that were left out or handed aside, by the operator that could not take them:
             the task's own, or one that it sends to.
-        observed: tables of what was observed, by what and about what.
+        observed: tables of what was observed.
     """
 
     operator: str
@@ -95,16 +96,16 @@ class TaskReport:
     hottest: int = 0
     output: tuple[OutputFile, ...] = ()
     bad: dict[str, BadCount] = field(default_factory=dict)
-    observed: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    observed: dict[Observation, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def shipped(self) -> int:
         """How many tuples it sent so far."""
         return sum(flow.rows for flow in self.sent.values())
 
-    def observe(self, name: str, table: pa.Table) -> None:
+    def observe(self, seen: Observation, table: pa.Table) -> None:
         """Add to what was observed."""
-        self.observed[name].append(table)
+        self.observed[seen].append(table)
 
     def to_parcel(self, task: int, number: int) -> Parcel:
         """Pack the report, to be passed on to the end by the tasks of later stages."""
@@ -113,7 +114,7 @@ class TaskReport:
         facts["sent"] = [[*ends, *flow.counts] for ends, flow in self.sent.items()]
         facts["state"] = None if self.state is None else [file.to_dict() for file in self.state]
         facts["output"] = to_json_types(self.output)
-        facts["observed"] = list(self.observed)
+        facts["observed"] = [[seen.kind, *seen.about] for seen in self.observed]
         body = json.dumps(facts).encode()
         # Streams that meet may have keys of one kind in columns of different types.
         tables = [
@@ -138,7 +139,8 @@ class TaskReport:
         facts["output"] = from_json_types(facts["output"])
         facts["bad"] = {name: BadCount(*count) for name, count in facts["bad"].items()}
         tables = ([_read(data)] for data in others)
-        facts["observed"] = dict(zip(facts["observed"], tables, strict=True))
+        seen = (Observation.of(*parts) for parts in facts["observed"])
+        facts["observed"] = dict(zip(seen, tables, strict=True))
         return cls(**facts)
 
 

@@ -20,6 +20,7 @@ from optimizers import (
 from optimizers.errors import InvalidKeyError, InvalidValueError, SinkError, UnknownNameError
 from optimizers.folds import Count
 from optimizers.spark import (
+    Settings,
     Sized,
     SparkEngine,
     ToParquet,
@@ -289,6 +290,11 @@ def test_a_door_refuses(given, call, error, words):
         ({"spark": "local"}, "spark='local' is not a session"),
         ({"spark": REMOTE}, "a session of Spark Connect"),
         ({"settings": {}}, "settings={} are not Settings"),
+        ({"settings": Settings(sharing=3)}, "sharing=3 is said by the engine; leave sharing out"),
+        (
+            {"settings": Settings(observes=frozenset({Probe.PAIRS}))},
+            "is said by the optimizer; leave observes out",
+        ),
     ],
 )
 def test_an_engine_refuses_settings(settings, words):

@@ -52,6 +52,21 @@ class TestOneDriver:
         assert later.work is one.work
         assert (2, False, 1) == (later.ticket.batch, later.ticket.first, later.planned)
 
+    def test_says_the_next_plan_without_writing_it_down(self, tmp_path):
+        driver = Driver(tmp_path, job(), [Plan(batch={"s": 7}), Plan(batch={"s": 9})])
+
+        assert {"s": 7} == driver.coordinator.next_plan.batch
+        assert driver.checkpoint.plan_of(0) is None
+        driver.batch(TWENTY)
+        assert {"s": 9} == driver.coordinator.next_plan.batch
+        assert driver.checkpoint.plan_of(1).batch == 0
+
+        driver.run(TWENTY)  # the plan of batch 1 is written down, and the driver dies
+        later = Driver(tmp_path, job())
+        assert {"s": 9} == later.coordinator.next_plan.batch
+        assert later.coordinator.next_plan == later.coordinator.assign().plan
+        assert later.coordinator.next_plan == later.coordinator.plan
+
     def test_does_each_batch_once_and_in_order(self, tmp_path):
         driver = Driver(tmp_path, job())
         reports = driver.run(TWENTY)

@@ -16,7 +16,7 @@ from optimizers.folds.rows import as_batches
 from optimizers.runtime.observe import cost_meter
 from optimizers.runtime.observe.call_mode import Trial, Way
 from optimizers.runtime.observe.cost_meter import CostMeter
-from optimizers.runtime.observe.probes import COSTS, EACH, MEAN, TRIAL, kind_of, name_of
+from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.statistics import Probe
 
@@ -68,7 +68,7 @@ def told(meter, *kinds):
         for name, tables in report_of(meter).observed.items()
         for table in tables
         for row in table.to_pylist()
-        if kind_of(name)[0] == COSTS and kind_of(name)[3] in (kinds or (EACH, MEAN))
+        if name.kind is Seen.COSTS and name.about[2] in (kinds or (EACH, MEAN))
     ]
     return {row["key"]: (row["count"], row["seconds"]) for row in rows}
 
@@ -81,7 +81,7 @@ def tried(*meters):
     """The way that is chosen after what these have tried."""
     trial = Trial()
     for meter in meters:
-        for table in report_of(meter).observed.get(name_of(TRIAL, "w"), []):
+        for table in report_of(meter).observed.get(Observation.of("trial", "w"), []):
             trial.add(table)
     return trial.way
 
@@ -447,8 +447,8 @@ def test_nothing_is_measured_unless_it_is_asked_for(tmp_path, clock, probes):
     reports = driver.run({"s": pa.table({"k": keys(700)})})
 
     assert [700] == clock.calls
-    kinds = {kind_of(name)[0] for report in reports for name in report.observed}
-    assert COSTS not in kinds
+    kinds = {name.kind for report in reports for name in report.observed}
+    assert Seen.COSTS not in kinds
 
 
 def test_without_a_key_of_the_edge_nothing_is_measured(tmp_path, clock):

@@ -18,7 +18,8 @@ from optimizers import Edge, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
 from optimizers.runtime.observe import probes
-from optimizers.runtime.observe.probes import EdgeProbe, kind_of, name_of
+from optimizers.runtime.observe.observation import Observation, Seen
+from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Settings, Work
@@ -43,7 +44,7 @@ def seen(driver, tables, kind, *operators):
     found = []
     for report in driver.run(tables):
         for name, observed in report.observed.items():
-            if kind_of(name) == (kind, *operators):
+            if name == Observation(kind, operators):
                 found += [row for table in observed for row in table.to_pylist()]
     return found
 
@@ -57,9 +58,12 @@ def pairs(table):
     return Counter(zip(table.column("k").to_pylist(), table.column("l").to_pylist(), strict=True))
 
 
-def test_names_of_observations_can_be_read_back():
-    for kind in ((probes.PAIRS, "a", "b"), (probes.KEYS, 'it"s, größe')):
-        assert kind == kind_of(name_of(*kind))
+def test_observations_of_operators_of_any_name_arrive_as_they_were():
+    for about in (("a", "b"), ('it"s, größe',)):
+        report = TaskReport(operator="a", instance=0, sender=0)
+        observation = Observation(Seen.PAIRS, about)
+        report.observe(observation, pa.table({"left": [1]}))
+        assert [observation] == list(TaskReport.from_parcel(report.to_parcel(0, 0)).observed)
 
 
 def test_only_what_is_asked_for_is_observed(tmp_path):
@@ -76,7 +80,7 @@ def test_all_pairs_are_counted_where_all_tuples_are_looked_at(count, between):
         driver = Driver(folder, job(between=between), observes={Probe.PAIRS})
 
         found = Counter()
-        for row in seen(driver, {"s": [table, table]}, probes.PAIRS, "a", "b"):
+        for row in seen(driver, {"s": [table, table]}, Seen.PAIRS, "a", "b"):
             found[row["left"], row["right"]] += row["count"]
 
     times = 4 if between is any_job.twice else 2
@@ -87,7 +91,7 @@ def test_one_tuple_of_several_stands_for_them(tmp_path):
     driver = Driver(tmp_path, job(parallelism=1), observes={Probe.PAIRS}, looked_at=40)
     table = pa.table({"k": [1] * 400, "l": ["x"] * 400})
 
-    (row,) = seen(driver, {"s": table}, probes.PAIRS, "a", "b")
+    (row,) = seen(driver, {"s": table}, Seen.PAIRS, "a", "b")
 
     assert {"left": 1, "right": "x", "count": 400} == row
 
@@ -106,7 +110,7 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
             probe.look(piece, KeyBatch.read(piece.column("l")))
         probe.tell()
         probe.tell()  # there is nothing more to tell
-        return report.observed.get(name_of(probes.PAIRS, "a", "b"), []), report
+        return report.observed.get(Observation.of("pairs", "a", "b"), []), report
 
     def counted(self, tables):
         found = Counter()
@@ -131,7 +135,7 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         tables, report = self.told([large, small, small.slice(0, 30)], looked_at=40)
 
         assert {(1, "x"): 400 + 60 + 30, (2, "x"): 20} == self.counted(tables)
-        (traffic,) = report.observed[name_of(probes.TRAFFIC, "a", "b")]
+        (traffic,) = report.observed[Observation.of("traffic", "a", "b")]
         assert 400 + 80 + 30 == pc.sum(traffic.column("tuples")).as_py()
 
     def test_keys_may_come_in_columns_of_several_types(self):
@@ -155,7 +159,7 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         _, report = self.told(coded)
 
         arrived = TaskReport.from_parcel(report.to_parcel(0, 0))
-        tables = arrived.observed[name_of(probes.PAIRS, "a", "b")]
+        tables = arrived.observed[Observation.of("pairs", "a", "b")]
         assert 9 + 6 == sum(self.counted(expected).values())
         assert self.counted(expected) == self.counted(tables)
 
@@ -164,7 +168,7 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         _, report = self.told([wide, wide.set_column(0, "k", wide.column("k").cast(pa.int8()))])
 
         (table,) = TaskReport.from_parcel(report.to_parcel(0, 0)).observed[
-            name_of(probes.PAIRS, "a", "b")
+            Observation.of("pairs", "a", "b")
         ]
 
         assert {pair: 2 * n for pair, n in pairs(wide).items()} == self.counted([table])
@@ -185,12 +189,12 @@ def test_senders_look_at_different_tuples(tmp_path):
     driver = Driver(tmp_path, between.then("b", key="l"), observes={Probe.PAIRS}, looked_at=4)
     table = pa.table({"k": np.arange(64), "l": np.arange(64)})
 
-    found = seen(driver, {"s": table}, probes.PAIRS, "a", "b")
+    found = seen(driver, {"s": table}, Seen.PAIRS, "a", "b")
 
     assert {3, 4, 5, 6} >= {row["count"] for row in found}  # four of 9 to 24 tuples
     first = {}
     for report in driver.run({"s": table}):
-        for observed in report.observed.get(name_of(probes.PAIRS, "a", "b"), []):
+        for observed in report.observed.get(Observation.of("pairs", "a", "b"), []):
             first[report.sender] = observed.column("left").to_pylist()
     assert 4 == len(first)
 
@@ -200,7 +204,7 @@ def test_traffic_between_groups_is_counted_by_both_keys(tmp_path):
     table = rows(100)
 
     found = Counter()
-    for row in seen(driver, {"s": table}, probes.TRAFFIC, "a", "b"):
+    for row in seen(driver, {"s": table}, Seen.TRAFFIC, "a", "b"):
         found[row["source"], row["target"]] += row["tuples"]
 
     expected = Counter(
@@ -219,7 +223,7 @@ def test_tuples_of_groups_are_all_counted(tmp_path):
 
     found = [0] * 8
     for report in driver.run({"s": table}):
-        for observed in report.observed.get(name_of(probes.GROUPS, "a"), []):
+        for observed in report.observed.get(Observation.of("groups", "a"), []):
             found = [
                 a + b for a, b in zip(found, observed.column("tuples").to_pylist(), strict=True)
             ]
@@ -240,7 +244,7 @@ def test_keys_are_reported_with_their_tuples_the_heaviest_if_there_are_many(tmp_
     table = pa.table({"k": [1] * 5 + [2] * 9 + [3] * 2 + [4] * 7, "l": ["x"] * 23})
     driver = Driver(tmp_path, job(parallelism=1), observes={Probe.PAIRS}, most_keys=2)
 
-    found = seen(driver, {"s": table}, probes.KEYS, "a")
+    found = seen(driver, {"s": table}, Seen.KEYS, "a")
 
     assert [{"key": 2, "count": 9}, {"key": 4, "count": 7}] == found
     hottest = {r.operator: r.hottest for r in driver.run({"s": table}) if r.operator == "a"}
@@ -251,7 +255,7 @@ def test_pairs_of_a_key_with_itself_are_counted(tmp_path):
     made = Topology.source("s").then(Operator("a", "k", 2, apply=TUPLES)).then("b", key="k")
     driver = Driver(tmp_path, made, observes=ALL)
 
-    found = seen(driver, {"s": pa.table({"k": [1, 2, 2]})}, probes.PAIRS, "a", "b")
+    found = seen(driver, {"s": pa.table({"k": [1, 2, 2]})}, Seen.PAIRS, "a", "b")
 
     assert {(1, 1, 1), (2, 2, 2)} == {(r["left"], r["right"], r["count"]) for r in found}
 
@@ -263,7 +267,7 @@ def test_an_edge_that_calls_the_key_otherwise_is_observed_too(tmp_path):
     )
     driver = Driver(tmp_path, made, observes=ALL)
 
-    found = seen(driver, {"s": rows(30)}, probes.PAIRS, "a", "b")
+    found = seen(driver, {"s": rows(30)}, Seen.PAIRS, "a", "b")
 
     counts = {(row["left"], row["right"]): row["count"] for row in found}
     assert dict(pairs(rows(30))) == counts
@@ -273,9 +277,9 @@ def test_keys_of_two_columns_have_traffic_but_no_pairs(tmp_path):
     made = Topology.source("s").then(Operator("a", ("k", "l"), apply=TUPLES)).then("b", key="l")
     driver = Driver(tmp_path, made, observes=ALL)
 
-    assert [] == seen(driver, {"s": rows(30)}, probes.PAIRS, "a", "b")
-    assert 30 == sum(r["tuples"] for r in seen(driver, {"s": rows(30)}, probes.TRAFFIC, "a", "b"))
-    assert [] == seen(driver, {"s": rows(30)}, probes.KEYS, "a")
+    assert [] == seen(driver, {"s": rows(30)}, Seen.PAIRS, "a", "b")
+    assert 30 == sum(r["tuples"] for r in seen(driver, {"s": rows(30)}, Seen.TRAFFIC, "a", "b"))
+    assert [] == seen(driver, {"s": rows(30)}, Seen.KEYS, "a")
 
 
 class TestWhatBecameOfAKey:
@@ -283,7 +287,7 @@ class TestWhatBecameOfAKey:
 
     def observed(self, folder, between):
         driver = Driver(folder, job(between=between), observes=ALL)
-        found = seen(driver, {"s": rows(40)}, probes.PAIRS, "a", "b")
+        found = seen(driver, {"s": rows(40)}, Seen.PAIRS, "a", "b")
         driver.batch({"s": rows(40)})
         assert 40 == sum(driver.results("b").values())
         return sum(row["count"] for row in found)

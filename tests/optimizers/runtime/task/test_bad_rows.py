@@ -21,7 +21,6 @@ from optimizers.runtime.local_runner import run_batch
 from optimizers.runtime.log.job_identity import Identity
 from optimizers.runtime.observe.call_mode import Way
 from optimizers.runtime.observe.cost_meter import CostMeter
-from optimizers.runtime.observe.probes import kind_of
 from optimizers.runtime.task.bad_rows import ASIDE
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.row_text import row_texts
@@ -433,7 +432,10 @@ class TestCosts:
         meter.tell(report)
         assert [POISON] == [rows["x"][0].as_py() for rows in refused]
         assert 3 == sum(map(len, made))
-        return {kind_of(name): tables[0].to_pylist() for name, tables in report.observed.items()}
+        return {
+            (name.kind, *name.about): tables[0].to_pylist()
+            for name, tables in report.observed.items()
+        }
 
     def test_of_functions_of_batches_stay_those_of_each_row(self):
         told = self.told(doubled_batch, Way.APART, None)

@@ -14,7 +14,7 @@ from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Edge, Operator, Plan, Topology
 from optimizers.errors import FoldError
 from optimizers.layout import Instance, Layout
-from optimizers.runtime.observe.probes import PAIRS, name_of
+from optimizers.runtime.observe.observation import Observation
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import outbox
@@ -172,7 +172,7 @@ def test_senders_look_at_different_tuples_for_statistics(sender):
 
     sent(outbox_of(work, job.edge("a", "b"), report), [tuples(32)])
 
-    (table,) = report.observed[name_of(PAIRS, "a", "b")]
+    (table,) = report.observed[Observation.of("pairs", "a", "b")]
     assert list(range(sender % 4, 32, 4)) == sorted(table.column("right").to_pylist())
     assert {4} == set(table.column("count").to_pylist())
 
