@@ -160,7 +160,7 @@ class Coordinator:
             saved = self._checkpoint.plan_of(self.next_batch)
             if saved is not None:
                 return saved.plan
-        return self._plan.amended(self._change.plan)
+        return self._plan.amended(self._change.plan, self._cluster)
 
     @property
     def layout(self) -> Layout:

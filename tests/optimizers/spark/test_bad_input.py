@@ -30,6 +30,7 @@ from optimizers.spark import (
     repartition,
 )
 from optimizers.spark.checks import warn_of_many_instances
+from optimizers.statistics import Probe
 
 pytestmark = pytest.mark.spark
 
