@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from optimizers import InvalidValueError
 from optimizers.control.settings import Asking
+from optimizers.errors import InvalidValueError
 
 
 @pytest.mark.parametrize(
