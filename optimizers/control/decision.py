@@ -1,6 +1,6 @@
 """A decision: what an optimizer said, and what became of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from optimizers.control.plan_outline import PlanOutline
 from optimizers.plan import Note, Plan
@@ -56,5 +56,5 @@ class Decision:
 
 
 def _parts(plan: Plan | PlanOutline) -> list[str]:
-    parts = ("parallelism", "batch", "routing", "placement", "scheduling", "add", "drain")
-    return [part for part in parts if getattr(plan, part)]
+    names = [field.name for field in fields(plan) if field.name != "notes"]
+    return [name for name in names if getattr(plan, name)]

@@ -60,12 +60,12 @@ class ByCounts(Optimizer):
     def decision(self, topology, left, right, count):
         number = topology.operator("a").parallelism
         adopting = {
-            name: RoutingTable([key], [0], topology.operator(name).parallelism, adopts=True)
+            name: RoutingTable([key], [0], topology.operator(name).parallelism)
             for name, key in zip(HOP, (left, right), strict=True)
         }
         choices = [
             Plan(parallelism={"a": 1 + right % 5}),
-            Plan(routing=adopting),
+            Plan(routing=adopting, adopt=HOP),
             Plan(routing={"b": RoutingTable(["text"], [1], 2)}),
             Plan(routing={"a": RoutingTable([left], [right % number], number)}),
             Plan(parallelism={"a": 999}),
