@@ -2,8 +2,11 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -201,3 +204,28 @@ def test_a_property_that_gives_no_sign_is_ended(tmp_path):
     assert done.returncode == 1
     assert entries["test_it.py::test_hangs"]["state"] == "hung"
     assert "no sign for 8 s" in done.stdout
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    monkeypatch.syspath_prepend(str(SEARCH))
+    return runpy.run_path(str(SEARCH / "__main__.py"), run_name="search")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "processes", "first"), [(60, 1, 3.26), (60, 2, 6.52), (600, 2, 20), (2**40, 1, 20)]
+)
+def test_each_property_is_looked_at_before_the_time_is_over(parts, minutes, processes, first):
+    limits = parts["Limits"](5000, 500, 600, time.time() + 60 * minutes, 900)
+
+    assert [first, 600] == pytest.approx(parts["looks"](552, limits, processes), rel=0.01)
+
+
+def test_nothing_is_written_for_a_property_that_was_not_tried(parts, tmp_path):
+    ledger = parts["Ledger"](tmp_path, 7)
+    entry = ledger.of("test_it")
+
+    ledger.put("test_it", entry)
+    assert [] == list(tmp_path.iterdir())
+    ledger.put("test_it", replace(entry, examples=3))
+    assert (tmp_path / "progress.json").exists()

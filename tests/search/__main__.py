@@ -20,7 +20,7 @@ from ledger import FOUND, Ledger
 from process import ROOT, Limits, Process, properties
 
 FIRST_LOOK = 20.0
-"""Seconds that each property has before any of them has more."""
+"""Seconds that each property has before any of them has more, if the time allows."""
 
 
 def parsed(arguments):
@@ -52,7 +52,7 @@ def parsed(arguments):
 
 def search(names, ledger, limits, processes):
     """Try all properties, first a little of each, then as much as is wanted."""
-    for seconds in sorted({min(FIRST_LOOK, limits.seconds), limits.seconds}):
+    for seconds in looks(len(names), limits, processes):
         open_still = [name for name in names if is_open(ledger.of(name), limits.examples)]
         with ThreadPoolExecutor(processes) as pool:
             process = Process(ledger.folder, ledger.seed, limits.with_seconds(seconds))
@@ -66,6 +66,13 @@ def search(names, ledger, limits, processes):
                     entry = ledger.keep_report(name, entry, text)
                     say(f"{entry.state}: {name}\n{indented(text)}\n  kept in {entry.report}")
                 ledger.put(name, entry)
+
+
+def looks(number, limits, processes):
+    """Return how many seconds each of so many properties has at first, and then in all."""
+    share = max(limits.until - time.time(), 0) * processes / number
+    first = min(FIRST_LOOK, share / 2, limits.seconds)  # half of it, as processes have to start
+    return sorted({first, limits.seconds})
 
 
 def is_open(entry, wanted):

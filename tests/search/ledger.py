@@ -62,7 +62,9 @@ class Ledger:
         return self.entries.get(name, Entry())
 
     def put(self, name: str, entry: Entry) -> None:
-        """Keep what is known of a property now."""
+        """Keep what is known of a property now, if that is another thing than before."""
+        if entry == self.of(name):
+            return  # all is written each time
         self.entries[name] = entry
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = {each: asdict(known) for each, known in sorted(self.entries.items())}
