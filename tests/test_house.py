@@ -156,3 +156,31 @@ def test_the_front_door_has_every_grouping_and_only_the_errors_of_jobs_and_plans
     assert groupings <= set(optimizers.__all__)
     assert groupings <= set(grouping.__all__)
     assert {"PenstockError", "PlanConflictError", "PlanError", "TopologyError"} == errors
+
+
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_the_files_and_modules_that_a_page_names_are_there(page):
+    if page.name == "changelog.md":
+        pytest.skip("it tells of what was there once")
+    text = page.read_text("utf-8")
+    paths = set(
+        re.findall(r"(?<![\w./])((?:\.ci|docs|tests|" + "|".join(PACKAGES) + r")/[\w./-]+)", text)
+    )
+    modules = set(
+        re.findall(r"\b(?:from|import) ((?:" + "|".join(PACKAGES) + r")(?:\.\w+)*)", text)
+    )
+    named = {path.rstrip("./") for path in paths}
+    named |= {module.replace(".", "/") for module in modules}
+
+    missing = {name for name in named if not any(there(name))}
+
+    assert set() == missing
+
+
+def there(name):
+    """Yield whether a path is there, as a file or folder or as a module without its ending."""
+    yield (ROOT / name).exists()
+    yield (ROOT / f"{name}.py").exists()
