@@ -32,6 +32,7 @@ from grouping.groupings import (
 from optimizers.entry_points import imported, offered, place_of
 from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.optimizer import Optimizer
+from optimizers.strategies.balanced_keys import BalancedKeys
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Hash
 from optimizers.strategies.locality import Locality
@@ -70,6 +71,7 @@ _OURS = FrozenMap(
             ("locality-published", PublishedLocality, "locality by the method of its paper"),
             ("osg", Osg, "each tuple to the instance that finishes it first, by learned costs"),
             ("osg-published", PublishedOsg, "osg by the method of its paper"),
+            ("balanced-keys", BalancedKeys, "equal shares for all instances, heavy keys by name"),
             # Groupings, on all edges that they fit.
             ("fields", Fields, "all tuples of a key to one instance, by hash"),
             ("partial-key", PartialKey, "each tuple to the emptier of two instances of its key"),

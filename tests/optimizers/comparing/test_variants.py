@@ -33,7 +33,11 @@ def test_baselines_go_by_their_names_and_in_chains():
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (["albic"], UnknownNameError, "unknown strategy 'albic'; known: 'd-choices', 'fields'"),
+        (
+            ["albic"],
+            UnknownNameError,
+            "unknown strategy 'albic'; known: 'balanced-keys', 'd-choices'",
+        ),
         (["x=locality+"], UnknownNameError, "unknown strategy ''"),
         ([""], InvalidValueError, "'' is no variant; write a strategy"),
         (["x="], InvalidValueError, "'x=' is no variant"),

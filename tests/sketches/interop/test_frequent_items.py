@@ -173,6 +173,12 @@ BAD = {
     "map": (with_sketch(lambda data: data[:3] + b"\x3f" + data[4:]), "are not those of a sketch"),
     "flags": (with_sketch(lambda data: data[:5] + b"\5" + data[6:]), "are not those of a sketch"),
     "too many": (with_sketch(lambda data: data[:8] + b"\7" + data[9:]), "too few for 7 items"),
+    "more than fit": (
+        with_sketch(
+            lambda data: data[:4] + b"\3" + data[5:], fed(range(20), tracked=20).to_spark()
+        ),
+        "a map of 8 places are too few for 20 items",
+    ),
     "count": (with_sketch(lambda data: data[:32] + b"\xff" * 8 + data[40:]), "do not fit a total"),
     "total": (with_sketch(lambda data: data[:16] + b"\1" + data[17:]), "do not fit a total of 1"),
     "no text": (with_sketch(lambda data: data[:52] + b"\xff" + data[53:]), "is not text"),
