@@ -109,6 +109,10 @@ class KeyOwners:
         chosen: Parts = self._groups[self._hashed(codes)]
         return chosen
 
+    def takes(self, keys: KeyColumn) -> bool:
+        """Return whether keys are of the kind that the table names, if there is one."""
+        return self.table is None or self.table.key_kind in (None, keys.kind)
+
     def groups_on(self, instances: Parts, keys: KeyColumn) -> Parts:
         """Return a key group for each key that is to go to an instance: one that is there.
 
@@ -124,6 +128,15 @@ class KeyOwners:
                 codes = keys.seeded(self.seed).codes[rows]
                 chosen[rows] = there[code_parts(codes, len(there), choice=1, seed=self.seed)]
         return chosen
+
+    def groups_followed(self, keys: KeyColumn) -> Parts:
+        """Return the key group that each key goes with; `ABSENT` where a table names its owner."""
+        groups = self._hashed(keys.codes)
+        if self.table is not None and self.table.key_kind == keys.kind:
+            named = self.table.look_up(keys)
+            known = np.flatnonzero(named != ABSENT)
+            groups[known] = named[known] if isinstance(self.table, GroupTable) else ABSENT
+        return groups
 
     def _hashed(self, codes: Codes) -> Parts:
         return code_parts(codes, len(self.groups), seed=self.seed)
@@ -201,6 +214,15 @@ def handover(old: KeyOwners, new: KeyOwners) -> Handover:
     return Handover(codes, before, after, groups, first[groups], second[groups])
 
 
+def named_in_either(old: KeyOwners, new: KeyOwners) -> list[KeyColumn]:
+    """Return the keys that the table of either names, each once, by the hash of their seed."""
+    found = [] if old.table is None else [old.table.column.seeded(old.seed)]
+    if new.table is not None:
+        keys = new.table.column.seeded(new.seed)
+        found.append(keys.take(np.flatnonzero(old.named(keys) == ABSENT)))
+    return found
+
+
 def _anything(old: KeyOwners, new: KeyOwners) -> Handover:
     """Return that any key may go from any instance to any other, unless all is as it was."""
     ranges = map(np.arange, (len(old.groups), old.instances, new.instances))
@@ -214,16 +236,10 @@ def _anything(old: KeyOwners, new: KeyOwners) -> Handover:
 def _changed(old: KeyOwners, new: KeyOwners) -> tuple[Codes, Parts, Parts]:
     """Return the codes of the keys of both tables that change their owner, and both owners."""
     found = []
-    for owners, other in ((old, new), (new, old)):
-        if owners.table is None:
-            continue
-        keys = owners.table.column.seeded(owners.seed)
-        if owners is new and old.table is not None:
-            keys = keys.take(np.flatnonzero(old.named(keys) == ABSENT))
-        mine, theirs = owners.of_column(keys), other.of_column(keys)
+    for keys in named_in_either(old, new):
+        mine, theirs = old.of_column(keys), new.of_column(keys)
         moves = np.flatnonzero(mine != theirs)
-        ends = (mine, theirs) if owners is old else (theirs, mine)
-        found.append((keys.codes[moves], ends[0][moves], ends[1][moves]))
+        found.append((keys.codes[moves], mine[moves], theirs[moves]))
     if not found:
         return _NONE, _NONE.astype(np.int32), _NONE.astype(np.int32)
     codes, before, after = (np.concatenate(parts) for parts in zip(*found, strict=True))

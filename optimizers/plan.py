@@ -16,6 +16,7 @@ from optimizers.errors import (
     TopologyError,
     UnknownNameError,
 )
+from optimizers.layout import Layout
 from optimizers.migration import Migration, migration_between
 from optimizers.names import check_name
 from optimizers.notes import Note, note_from_record
@@ -249,11 +250,8 @@ class Plan:
             plan.check(topology, cluster)
         if statistics is not None:
             statistics.check(topology)
-        return migration_between(
-            (topology.under(self), cluster.under(self), self.placement),
-            (topology.under(new), cluster.under(new), new.placement),
-            {} if statistics is None else statistics.groups,
-        )
+        old, later = (Layout.of(topology, cluster, plan) for plan in (self, new))
+        return migration_between(old, later, statistics)
 
     def to_json(self) -> str:
         """Write the plan as a JSON document."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from grouping.hashing import code_parts
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.control import collectors
@@ -147,17 +146,16 @@ class Observer:
             codes = self._codes(epoch, name)
             hottest = float(np.unique(codes, return_counts=True)[1].max() / len(codes))
         busy = float((served.ended - served.started).sum())
-        return OperatorStatistics(len(served), busy, float(self._state(name, 1).sum()), hottest)
+        return OperatorStatistics(len(served), busy, float(self._state(epoch, name).sum()), hottest)
 
-    def _state(self, name: str, groups: int) -> Floats:
+    def _state(self, epoch: Epoch, name: str) -> Floats:
         """Return how much state an operator has, by key group."""
         each = self.tuples.work(name).state_bytes
-        state = np.zeros(groups)
+        owners = epoch.layout.owners(name)
+        state = np.zeros(len(owners.groups))
         if each and name in self.seen:
             for keys in self.seen[name].columns():
-                state += each * np.bincount(
-                    code_parts(keys.codes, groups, seed=keys.seed), minlength=groups
-                )
+                state += each * np.bincount(owners.group_of(keys), minlength=len(state))
         return state
 
     def _codes(self, epoch: Epoch, name: str) -> Codes:
@@ -227,11 +225,10 @@ class Observer:
             sizes = [job.operator(name).key_groups for name in hop]
             rows = epoch.sent[edge.name]
             source, target = (
-                code_parts(
-                    self.tuples.keys(edge.source, names).codes(rows), size, seed=job.seed
-                ).astype(np.int64)
-                for names, size in zip(columns, sizes, strict=True)
+                epoch.layout.owners(name).group_of(self.tuples.keys(edge.source, key).batch(rows))
+                for name, key in zip(hop, columns, strict=True)
             )
+            source = source.astype(np.int64)
             counts = np.bincount(source * sizes[1] + target, minlength=sizes[0] * sizes[1])
             cells[hop] = cells.get(hop, 0) + counts.reshape(sizes)
         return {hop: collectors.as_traffic(counts) for hop, counts in cells.items()}
@@ -269,12 +266,16 @@ class Observer:
         """Return the load of each key group, as shares of the epoch's time."""
         served, job = epoch.served[name], epoch.layout.topology
         number = job.operator(name).key_groups
-        groups = code_parts(self._codes(epoch, name), number, seed=job.seed)
+        groups = np.zeros(len(served), dtype=np.int32)
+        for edge_number, edge in enumerate(into(job, name)):
+            own = served.edges == edge_number
+            keys = self.tuples.keys(edge.source, job.key_columns(*edge.name))
+            groups[own] = epoch.layout.owners(name).group_of(keys.batch(served.rows[own]))
         tuples = np.bincount(groups, minlength=number).astype(np.float64)
         taken: Floats = served.ended - served.started
         busy = np.bincount(groups, taken, minlength=number).astype(np.float64)
         into_it = sum(epoch.flows[edge.name].bytes for edge in job.inputs(name))
-        state = self._state(name, number)
+        state = self._state(epoch, name)
         return collectors.group_loads(
             tuples, busy, bytes_in=into_it, state_bytes=state, time=seconds
         )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 
 from grouping.groupings import Fields
 from grouping.hashing import hash_parts
+from grouping.key_table import KeyTable
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import Partition
 from grouping.keygraph.spreading import spread
 from grouping.routing_table import RoutingTable
 from optimizers.cluster import Cluster
+from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
-from sketches.arrays import Floats
+from sketches.arrays import Floats, Parts
 from sketches.key_identity import distinct
 from sketches.keys import as_keys
 
@@ -35,7 +37,7 @@ def one_owner_a_key(topology: Topology, operator: str) -> bool:
     Nothing routes the keys of a source, and keys that are split over instances have no one place.
     """
     groupings = [topology.grouping(*edge.name) for edge in topology.inputs(operator)]
-    return bool(groupings) and all(isinstance(g, Fields | RoutingTable) for g in groupings)
+    return bool(groupings) and all(isinstance(g, Fields | KeyTable) for g in groupings)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class Standing:
     hops: tuple[EdgeName, ...]
 
     @cached_property
+    def layout(self) -> Layout:
+        """The job as it is laid out now."""
+        return Layout.of(self.topology, self.cluster, self.current)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The operators, in the order of the job."""
         named = {name for hop in self.hops for name in hop}
@@ -68,12 +75,7 @@ class Standing:
     @cached_property
     def deployed(self) -> dict[str, tuple[str, ...]]:
         """The node of each instance, by operator."""
-        return {
-            name: self.current.placement[name].nodes
-            if name in self.current.placement
-            else self.cluster.deal(self.topology.operator(name).parallelism)
-            for name in self.names
-        }
+        return {name: self.layout.homes[name].nodes for name in self.names}
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -91,12 +93,11 @@ class Standing:
         }
 
     @cached_property
-    def tables(self) -> Tables:
-        """The routing table of each operator; an empty one where keys go by hash."""
-        found = {}
+    def tables(self) -> dict[str, KeyTable]:
+        """The table that names keys of each operator; an empty one where keys go by hash."""
+        found: dict[str, KeyTable] = {}
         for name in self.names:
-            groupings = (self.topology.grouping(*e.name) for e in self.topology.inputs(name))
-            table = next((g for g in groupings if isinstance(g, RoutingTable)), None)
+            table = self.layout.owners(name).table
             empty = RoutingTable([], [], self.topology.operator(name).parallelism)
             found[name] = empty if table is None else table
         return found
@@ -106,9 +107,13 @@ class Standing:
         """The seed by which the job hashes keys that no table knows."""
         return self.topology.seed
 
-    def owners(self, name: str, keys: Any) -> NDArray[np.int32]:
+    def owners(self, name: str, keys: Any) -> Parts:
         """Return the instance that has each key of an operator now."""
-        return self.tables[name].assign(keys, seed=self.seed)
+        return self.layout.owners(name).assign(keys)
+
+    def owners_under(self, name: str, table: KeyTable, keys: Any) -> Parts:
+        """Return the instance that each key of an operator would have under another table."""
+        return replace(self.layout.owners(name), table=table).assign(keys)
 
     @property
     def decided(self) -> bool:
@@ -193,7 +198,8 @@ class Standing:
                 column = as_keys(old.keys)
                 known, _ = table.find(column)
                 others = np.flatnonzero(~known)
-                column, owners = column.take(others), old.parts[others]
+                column = column.take(others)
+                owners = self.owners(name, column)
                 node_of = self.node_of[name]
                 usable = np.flatnonzero(self.capacities((name,))[0, node_of]).astype(np.int32)
                 leaving = np.flatnonzero(~np.isin(owners, usable))
@@ -204,29 +210,26 @@ class Standing:
             whole[name] = table
         return whole
 
-    def locality(self, tables: Tables, hops: Hops) -> float:
+    def locality(self, tables: Mapping[str, KeyTable], hops: Hops) -> float:
         """Return the share of the tuples of these pairs that stay on their node."""
         local = total = 0.0
         for (source, target), pairs in hops.items():
-            here = self.node_of[source][tables[source].assign(pairs.left, seed=self.seed)]
-            there = self.node_of[target][tables[target].assign(pairs.right, seed=self.seed)]
+            ends = (source, pairs.left), (target, pairs.right)
+            here, there = (
+                self.node_of[name][self.owners_under(name, tables[name], keys)]
+                for name, keys in ends
+            )
             local += float(pairs.counts[here == there].sum())
             total += pairs.total
         return local / total if total else 0.0
 
     def moving(self, proposal: Tables, statistics: Statistics) -> tuple[float, float | None]:
         """Return how many keys get another owner, and how many bytes of state, if that is known."""
-        keys = 0.0
-        size: float | None = 0.0
-        for name, table in proposal.items():
-            moved = int((table.parts != self.owners(name, table.keys)).sum())
-            keys += moved
-            seen = statistics.operators.get(name)
-            if seen is None or not seen.state_bytes or size is None:
-                size = None
-            else:
-                size += seen.state_bytes * moved / max(len(table), 1)
-        return keys, size
+        later = self.current.amended(Plan(routing=proposal), self.cluster)
+        moved = self.current.diff(later, self.topology, self.cluster, statistics).total
+        seen = [statistics.operators.get(name) for name in proposal]
+        sized = all(operator is not None and operator.state_bytes for operator in seen)
+        return float(moved.keys), moved.bytes if sized else None
 
     def tuple_bytes(self, statistics: Statistics) -> float | None:
         """Return the mean size of a tuple on the edges into the operators, if that is known."""

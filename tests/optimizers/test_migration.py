@@ -1,10 +1,14 @@
 """Migrations: what moves, against a count by hand of every key group's home."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Table, fitting_plans, worlds
 
+from grouping.groupings import Fields, GroupTable, RoutingTable
+from grouping.key_table import KeyTable
+from grouping.owners import KeyOwners
 from optimizers import (
     Cluster,
     Deployment,
@@ -12,12 +16,15 @@ from optimizers import (
     GroupStatistics,
     Migration,
     Node,
+    OperatorStatistics,
     Plan,
     PlanError,
     Statistics,
     Topology,
 )
 from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.layout import Layout
+from optimizers.migration import KeyMoves, Moved
 
 JOB = Topology.source("in").then("count", key="k", parallelism=2, key_groups=4).then("out")
 NODES = Cluster((Node("a"), Node("b"), Node("c")))
@@ -42,6 +49,22 @@ def home_by_hand(topology, cluster, plan, name, group):
     return instance, working[instance % len(working)]
 
 
+def nodes_by_hand(topology, cluster, plan, name):
+    if name in plan.placement:
+        return plan.placement[name].nodes
+    instances = plan.parallelism.get(name, topology.operator(name).parallelism)
+    names = [node.name for node in (*cluster.nodes, *plan.add)]
+    working = [n for n in names if n not in plan.drain and n not in cluster.draining]
+    return tuple(working[instance % len(working)] for instance in range(instances))
+
+
+def grouping_under(topology, plan, edge):
+    """The declared grouping; the default where it was made for another number of instances."""
+    chosen = topology.grouping(*edge.name)
+    instances = plan.parallelism.get(edge.target, chosen.instances)
+    return chosen if chosen.instances in {None, instances} else Fields()
+
+
 @settings(max_examples=60)  # whole worlds are slow to draw
 @given(st.data())
 def test_what_moves_is_every_group_whose_home_changes(data):
@@ -57,24 +80,29 @@ def test_what_moves_is_every_group_whose_home_changes(data):
         before, after = (p.parallelism.get(name, operator.parallelism) for p in (old, new))
         if before != after:
             parallelism.append((name, before, after))
-        if not operator.keyed:
+        if not operator.keyed or operator.partial or not topology.inputs(name):
+            continue
+        edge = topology.inputs(name)[0]
+        routes = [
+            plan.routing.get(name, grouping_under(topology, plan, edge)) for plan in (old, new)
+        ]
+        rules = [None if isinstance(g, Fields | KeyTable) else g for g in routes]
+        if any(rule is not None for rule in rules):
+            nodes = [nodes_by_hand(topology, cluster, plan, name) for plan in (old, new)]
+            if rules[0] != rules[1] or nodes[0] != nodes[1]:
+                reroutes.append(name)
             continue
         for group in range(operator.key_groups):
             here, there = (home_by_hand(topology, cluster, p, name, group) for p in (old, new))
             if here != there:
                 expected.append(GroupMove(name, group, here, there))
-        edges = topology.inputs(name)
-        routes = [
-            [plan.routing.get(name, topology.grouping(*edge.name)) for edge in edges]
-            for plan in (old, new)
-        ]
-        if routes[0] != routes[1]:
-            reroutes.append(name)
     assert tuple(expected) == migration.groups
     assert tuple(parallelism) == migration.parallelism
     assert tuple(reroutes) == migration.reroutes
-    assert len(expected) == migration.unsized
-    assert bool(expected or parallelism or reroutes) == bool(migration)
+    assert len(expected) == sum(move.bytes is None for move in migration.groups)
+    named = migration.keys != ()
+    assert bool(expected or parallelism or reroutes or named) == bool(migration)
+    assert len(expected) == migration.total.groups
 
 
 @given(worlds())
@@ -96,6 +124,9 @@ def test_the_way_back_is_the_same_move_for_move(data):
 
     turned = tuple(GroupMove(m.operator, m.group, m.new, m.old, m.bytes) for m in back.groups)
     assert forth.groups == turned
+    counts = [sorted((m.operator, m.old, m.new, m.keys, m.alone) for m in forth.keys)]
+    counts += [sorted((m.operator, m.new, m.old, m.keys, m.alone) for m in back.keys)]
+    assert counts[0] == counts[1]
     assert forth.reroutes == back.reroutes
 
 
@@ -158,7 +189,53 @@ def test_keys_routed_anew_are_told_from_groups_that_move():
     migration = Plan().diff(Plan(routing={"count": Table(2)}), JOB, NODES)
 
     assert Migration(reroutes=("count",)) == migration
-    assert "count: keys are routed anew" == str(migration)
+    assert "count: keys are sent by another rule" == str(migration)
+
+
+def test_a_table_that_names_the_owners_of_now_moves_nothing():
+    keys = list(range(50))
+    layout = Layout.of(JOB, NODES, Plan())
+    owners = layout.owners("count")
+
+    for table in (
+        RoutingTable(keys, owners.assign(keys), 2),
+        GroupTable(keys, owners.group_of(keys), 4),
+        GroupTable(keys, [{0: 0, 1: 3}[owner] for owner in owners.assign(keys).tolist()], 4),
+    ):
+        assert Migration() == Plan().diff(Plan(routing={"count": table}), JOB, NODES)
+
+
+def test_keys_are_counted_by_both_ends_and_have_a_share_of_the_state():
+    keys = list(range(40))
+    places = np.array([0, 0, 1, 1])[KeyOwners((0, 1, 2, 3)).assign(keys)]
+    ahead = RoutingTable(keys, 1 - places, 2)
+    seen = Statistics(operators={"count": OperatorStatistics(state_bytes=400.0)})
+
+    migration = Plan().diff(Plan(routing={"count": ahead}), JOB, NODES, seen)
+
+    there, back = (int((places == side).sum()) for side in (0, 1))
+    assert (
+        KeyMoves("count", (0, "a"), (1, "b"), there, there, 10.0 * there),
+        KeyMoves("count", (1, "b"), (0, "a"), back, back, 10.0 * back),
+    ) == migration.keys
+    assert {"count": Moved(40, 0, 400.0, 0)} == migration.by_operator
+    assert {
+        ("a", "b"): Moved(there, 0, 10.0 * there),
+        ("b", "a"): Moved(back, 0, 10.0 * back),
+    } == migration.by_nodes
+
+
+def test_keys_that_go_with_their_group_have_its_state():
+    table = GroupTable(list(range(8)), [0] * 8, 4)
+    old = Plan(routing={"count": table})
+    new = Plan(routing={"count": table}, placement={"count": Deployment(("a", "b"), (1, 0, 1, 1))})
+
+    migration = old.diff(new, JOB, NODES, sized(7.0, 1.0, 1.0, 1.0))
+
+    assert (KeyMoves("count", (0, "a"), (1, "b"), 8, 0, 0.0),) == migration.keys
+    assert {"count": Moved(8, 1, 7.0)} == migration.by_operator
+    assert 0 == old.diff(new, JOB, NODES, sized(7.0, 1.0, 1.0, 1.0)).unsized
+    assert 1 == old.diff(new, JOB, NODES).unsized
 
 
 def test_operators_come_in_the_order_of_the_job():
@@ -173,17 +250,18 @@ def test_operators_come_in_the_order_of_the_job():
 def test_a_migration_prints_what_moves():
     new = Plan(
         parallelism={"count": 1},
-        routing={"count": Table(1)},
+        routing={"count": RoutingTable([1, 2, 3], [0, 0, 0], 1)},
         placement={"count": Deployment(("a",), (0, 0, 0, 0))},
     )
+    old = Plan(routing={"count": RoutingTable([1, 2], [0, 1], 2)})
+    assert 1 == KeyOwners((0, 0, 1, 1)).assign([3])[0]
 
     expected = (
         "count: 2 -> 1 instances\n"
-        "count: keys are routed anew\n"
-        "count: 2 key groups to move, 2 to another node, 12 bytes"
+        "count: 2 key groups and 2 named keys to move, 2 and 2 to another node, 22 bytes"
     )
 
-    assert expected == str(Plan().diff(new, JOB, NODES, sized(1.0, 2.0, 4.0, 8.0)))
+    assert expected == str(old.diff(new, JOB, NODES, sized(1.0, 2.0, 4.0, 8.0)))
     assert "nothing moves" == str(Migration())
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from grouping.hashing import code_parts
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError
 from optimizers.folds.key_codes import take_rows
@@ -16,7 +15,7 @@ from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
 from optimizers.statistics import Probe
-from sketches.arrays import Codes
+from sketches.arrays import Codes, Parts
 from sketches.key_identity import distinct
 from sketches.keys import Pairs, as_keys
 
@@ -68,16 +67,17 @@ class _Hop:
     def __init__(
         self, work: Work, first: str, edge: Edge, wanted: frozenset[Probe], report: TaskReport
     ) -> None:
-        before, after = work.topology.operator(first), work.topology.operator(edge.target)
+        before = work.topology.operator(first)
         self._names = first, edge.target
         self._before = before.key_columns
         self._seed = work.topology.seed
         self._columns = *before.key_columns, *work.topology.key_columns(*edge.name)
-        self._groups = (before.key_groups, after.key_groups) if Probe.GROUPS in wanted else None
+        owners = work.layout.owners(first), work.layout.owners(edge.target)
+        self._owners = owners if Probe.GROUPS in wanted else None
         self._pairs = Probe.PAIRS in wanted and len(self._columns) == 2
         self._report = report
         self._seen: list[pa.Table] = []
-        self._right: list[Codes] = []
+        self._right: list[Parts] = []  # key groups at the edge's target
         self._weights: list[NDArray[np.int64]] = []
         self._rows = 0
 
@@ -96,7 +96,9 @@ class _Hop:
         if self._seen and not self._seen[0].schema.equals(sample.schema):
             self.tell()
         self._seen.append(sample)
-        self._right.append(keys.codes[rows])
+        if self._owners is not None:
+            places = rows if keys.places is None else keys.places[rows]
+            self._right.append(self._owners[1].group_of(keys.column.take(places)))
         self._weights.append(np.full(len(rows), step))
         self._rows += len(rows)
         if self._rows >= _TOLD_AT_ONCE:
@@ -107,26 +109,27 @@ class _Hop:
         if not self._seen:
             return
         tuples = pa.concat_tables(self._seen)
-        codes, weights = np.concatenate(self._right), np.concatenate(self._weights)
+        right, weights = self._right, np.concatenate(self._weights)
         self._seen, self._right, self._weights, self._rows = [], [], [], 0
         try:
             where = f"operator {self._names[0]!r}"
-            left = key_batch(tuples, self._before, where, self._seed).codes
+            left = key_batch(tuples, self._before, where, self._seed)
         except FoldError:
             return  # the work between has made them something that is no key
         if self._pairs:
             table = _pairs(tuples.select(self._columns), weights, self._seed)
             self._report.observe(Observation(Seen.PAIRS, self._names), table)
-        if self._groups is not None:
-            table = _traffic(left, codes, self._groups, weights, self._seed)
+        if self._owners is not None and self._owners[0].takes(left.column):
+            groups = self._owners[0].group_of(left), np.concatenate(right)
+            table = _traffic(*groups, len(self._owners[1].groups), weights)
             self._report.observe(Observation(Seen.TRAFFIC, self._names), table)
 
 
 def observe_keys(  # noqa: PLR0913, PLR0917
     work: Work,
     operator: str,
-    keys: pa.Table,
-    codes: Codes,
+    rows: pa.Table,
+    keys: KeyBatch,
     counts: NDArray[np.int64],
     report: TaskReport,
 ) -> None:
@@ -135,20 +138,20 @@ def observe_keys(  # noqa: PLR0913, PLR0917
     Args:
         work: the job.
         operator: the operator.
-        keys: the key columns of the distinct keys.
-        codes: their codes.
+        rows: the key columns of the distinct keys.
+        keys: the same, as they were read.
         counts: how many tuples each had.
         report: where to.
     """
     report.hottest = int(counts.max(initial=0))
     observes = work.settings.observes
-    if Probe.PAIRS in observes and keys.num_columns == 1:
+    if Probe.PAIRS in observes and rows.num_columns == 1:
         chosen = heaviest(counts, work.settings.most_keys)
-        named = [keys.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
+        named = [rows.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
         report.observe(Observation(Seen.KEYS, (operator,)), pa.table(named, ["key", "count"]))
     if Probe.GROUPS in observes:
-        number = work.topology.operator(operator).key_groups
-        tuples = np.bincount(code_parts(codes, number, seed=work.topology.seed), counts, number)
+        owners = work.layout.owners(operator)
+        tuples = np.bincount(owners.group_of(keys), counts, len(owners.groups))
         report.observe(Observation(Seen.GROUPS, (operator,)), pa.table({"tuples": tuples}))
 
 
@@ -182,18 +185,12 @@ def _pairs(sample: pa.Table, weights: NDArray[np.int64], seed: int) -> pa.Table:
     )
 
 
-def _traffic(
-    left: Codes, right: Codes, sizes: tuple[int, int], weights: NDArray[np.int64], seed: int
-) -> pa.Table:
-    """Return how many tuples went from which key group to which."""
-    source, target = (
-        code_parts(codes, size, seed=seed).astype(np.int64)
-        for codes, size in zip((left, right), sizes, strict=True)
-    )
-    cells = source * sizes[1] + target
+def _traffic(sources: Parts, targets: Parts, size: int, weights: NDArray[np.int64]) -> pa.Table:
+    """Return how many tuples went from which key group to which, of so many at the target."""
+    cells = sources.astype(np.int64) * size + targets
     rows, counts = _summed(cells, weights)
     found = cells[rows]
-    return pa.table({"source": found // sizes[1], "target": found % sizes[1], "tuples": counts})
+    return pa.table({"source": found // size, "target": found % size, "tuples": counts})
 
 
 def _summed(

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.hashing import key_places
+from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError, StateError
 from optimizers.folds.casting import solid, take_rows
 from optimizers.folds.each_key import EachKey
@@ -37,7 +38,6 @@ from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.untyped import with_types
 from optimizers.runtime.work import Ticket, Work
-from sketches.arrays import Codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,8 @@ class KeyedInstance:
         names = operator.key_columns
         numbers, firsts, codes = key_numbers(tuples, names, self._seed)
         key_rows = solid(take_rows(tuples.select(names), firsts))
-        self._check_owner(key_rows, codes)
+        batch = key_batch(key_rows, names, f"operator {operator.name!r}", self._seed)
+        self._check_owner(key_rows, batch)
         keys = keys_at(key_places(codes, self._seed), key_rows)
         if state is None:
             state = rows_of(keys.slice(0, 0), nothing(fold.state(tuples.schema), 0))
@@ -190,7 +191,7 @@ class KeyedInstance:
         state = replaced(state, rows, gone=gone, known=known)
         self.report.seconds += time.process_time() - started
         counts = np.bincount(numbers, minlength=len(codes))
-        probes.observe_keys(self.work, operator.name, key_rows, codes, counts, self.report)
+        probes.observe_keys(self.work, operator.name, key_rows, batch, counts, self.report)
         changes = marked(rows, gone=gone)
         if gone.any():  # of a key that came and went in this batch there is nothing to tell
             changes = changes.filter(pa.array(~gone | known.found))
@@ -235,14 +236,11 @@ class KeyedInstance:
 
         return refuse
 
-    def _check_owner(self, key_rows: pa.Table, codes: Codes) -> None:
+    def _check_owner(self, key_rows: pa.Table, keys: KeyBatch) -> None:
         """Refuse keys that another instance owns: their state would be in two places."""
         if self._is_partial:
             return
-        operator = self.work.topology.operator(self.instance.operator)
-        where = f"operator {operator.name!r}"
-        keys = key_batch(key_rows, operator.key_columns, where, self._seed)
-        owners = self.work.layout.owners(operator.name).assign(keys)
+        owners = self.work.layout.owners(self.instance.operator).assign(keys)
         wrong = np.flatnonzero(owners != self.instance.number)
         if len(wrong):
             key = key_rows.slice(int(wrong[0]), 1).to_pylist()[0]
