@@ -13,7 +13,6 @@ from optimizers.layout import completed
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.runtime.work import check_change
 from optimizers.simulation.observation import Epoch, Observer
 from optimizers.simulation.result import EpochResult
 from optimizers.simulation.run import Running, wrong_speeds
@@ -112,6 +111,9 @@ class Control:
         return Limits(self._check_change, key_types, hears=True)
 
     def _check_change(self, old: Topology, new: Topology) -> None:
+        # What folds can do is known where Arrow is, which runs without decisions need not load.
+        from optimizers.runtime.work import check_change  # noqa: PLC0415
+
         check_change(old, new)
         for operator in new.operators:
             speeds = self._running.tuples.work(operator.name).speeds

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
 from optimizers.errors import InvalidKeyError, InvalidValueError, TopologyError, UnknownNameError
-from optimizers.folds.types import normal_key
 from optimizers.operators import Edge
 from optimizers.simulation.service import Work
 from optimizers.simulation.stream import Stream
@@ -137,6 +135,10 @@ class Tuples:
 
     def key_types(self, operator: str, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Return as which Arrow types an engine with state would keep the keys in these columns."""
+        import pyarrow as pa  # noqa: PLC0415  # runs without decisions need not load it
+
+        from optimizers.folds.types import normal_key  # noqa: PLC0415
+
         stream = self._streams[self._sources[operator][0]]
         return tuple(str(normal_key(pa.array(stream.columns[name][:1]).type)) for name in columns)
 
