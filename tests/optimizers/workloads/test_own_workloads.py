@@ -198,6 +198,12 @@ def test_a_workload_of_wrong_parts_is_refused(field, value, remedy):
         mine(**{field: value})
 
 
+def test_scale_and_seed_reach_the_stream():
+    drawn = mine(stream=lambda scale, seed: iter([(scale, seed)])).batches(2, scale=0.5, seed=7)
+
+    assert [(0.5, 7)] == list(drawn)
+
+
 def raising(scale, seed):
     yield {"orders": pa.table({"item": [1]})}
     raise ZeroDivisionError("by zero")
