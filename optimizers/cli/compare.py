@@ -1,8 +1,7 @@
 """`penstock compare`: a workload under several strategies, side by side."""
 
+import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optimizers.comparing import Comparison, Step, compare
-from optimizers.comparing.variants import variants_of
+from optimizers.comparing.variants import DEFAULT, variants_of
 from optimizers.errors import InvalidValueError
 from optimizers.spark.command_session import quiet_session
 from optimizers.spark.engine import SparkEngine
@@ -30,50 +29,45 @@ class Output(Console):
         raise BrokenPipeError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is to be compared, and how.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what can be asked."""
+    add = parser.add_argument
+    add(
+        "workload",
+        nargs="?",
+        default="trending",
+        help="on which data: a name, or the module:function of your own (default: trending)",
+    )
+    add(
+        "--with",
+        dest="variants",
+        action="append",
+        metavar="VARIANT",
+        help="a strategy (see `penstock strategies`), or NAME=STRATEGY+STRATEGY; the first is what "
+        f"others are measured against (default: {', '.join(DEFAULT)})",
+    )
+    add("--batches", type=int, default=12, help="how many micro-batches (default: 12)")
+    add("--every", type=int, default=3, help="batches between decisions (default: 3)")
+    add("--scale", type=float, default=1.0, help="how large the workload is (default: 1)")
+    add("--seed", type=int, default=0, help="of the workload (default: 0)")
+    add("--cores", type=int, help="how many cores to use (default: all)")
+    add("--json", type=Path, metavar="FILE", help="write all figures to a file")
 
-    Attributes:
-        workload: the name of the workload, or its place as ``module:function``.
-        variants: the variants, as written on the command line.
-        batches: how many batches to run, those before anything is measured included.
-        every: after how many batches strategies are asked.
-        scale: how large the workload is.
-        seed: of the workload.
-        cores: how many cores to use; None for all.
-        json: where to write the comparison as JSON; None for nowhere.
-    """
 
-    workload: str
-    variants: Sequence[str]
-    batches: int
-    every: int
-    scale: float
-    seed: int
-    cores: int | None
-    json: Path | None
-
-
-def run(request: Request, console: Console, errors: Console) -> int:
-    """Compare, print what came of it, and return the exit code: 1 if results are wrong.
-
-    Args:
-        request: what is to be compared.
-        console: where the table goes.
-        errors: where progress is shown.
-    """
-    if ":" in request.workload and (here := str(Path.cwd())) not in sys.path:
+def run(options: argparse.Namespace) -> int:
+    """Compare, print what came of it, and return the exit code: 1 if results are wrong."""
+    console, errors = Output(), Output(stderr=True)
+    if ":" in options.workload and (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # where a module stands that is no package's
-    chosen = workload(request.workload)
-    variants = variants_of(request.variants)
-    whole("batches", request.batches, at_least=_WARM_UP + 1)
-    whole("every", request.every, at_least=1)
-    cores = "*" if request.cores is None else whole("cores", request.cores, at_least=1)
-    stream = chosen.batches(request.batches, scale=request.scale, seed=request.seed)
-    _check_writable(request.json)
+    chosen = workload(options.workload)
+    variants = variants_of(options.variants or DEFAULT)
+    whole("batches", options.batches, at_least=_WARM_UP + 1)
+    whole("every", options.every, at_least=1)
+    cores = "*" if options.cores is None else whole("cores", options.cores, at_least=1)
+    stream = chosen.batches(options.batches, scale=options.scale, seed=options.seed)
+    _check_writable(options.json)
     console.print(f"{chosen.name}: {chosen.about}.", highlight=False, soft_wrap=True)
-    steps = request.batches * (len(variants) + 1)
+    steps = options.batches * (len(variants) + 1)
     with (
         Progress(
             TextColumn("{task.description}"),
@@ -93,20 +87,20 @@ def run(request: Request, console: Console, errors: Console) -> int:
             progress.update(shown, advance=1, description=words)
 
         with quiet_session(cores) as session:
-            engine = SparkEngine(checkpoint=folder, spark=session, every=request.every)
+            engine = SparkEngine(checkpoint=folder, spark=session, every=options.every)
             comparison = compare(
                 chosen.topology,
                 stream,
                 variants,
                 engine=engine,
                 warm_up=_WARM_UP,
-                title=f"{chosen.name}, scale {request.scale:g}, seed {request.seed}",
+                title=f"{chosen.name}, scale {options.scale:g}, seed {options.seed}",
                 watch=watch,
             )
     show(comparison, console)
-    if request.json is not None:
-        request.json.write_text(comparison.to_json(), encoding="utf-8")
-        console.print(f"Written to {request.json}.", highlight=False, soft_wrap=True)
+    if options.json is not None:
+        options.json.write_text(comparison.to_json(), encoding="utf-8")
+        console.print(f"Written to {options.json}.", highlight=False, soft_wrap=True)
     return 0 if comparison.correct else 1
 
 

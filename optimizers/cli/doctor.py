@@ -1,5 +1,6 @@
 """`penstock doctor`: whether this machine has what Penstock needs, and what to do if not."""
 
+import argparse
 import os
 import re
 import shutil
@@ -53,6 +54,20 @@ class Finding:
     def __str__(self) -> str:
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.level.value:8} {self.about}: {self.text}{remedy}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what can be asked."""
+    parser.add_argument("--start", action="store_true", help="also try to start Spark")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print all findings, and return the exit code: 1 if one is a problem."""
+    worst = 0
+    for finding in examine(os.environ, start=options.start):
+        print(finding, flush=True)
+        worst = max(worst, finding.level is Level.PROBLEM)
+    return worst
 
 
 def examine(environ: Mapping[str, str], *, start: bool = False) -> Iterator[Finding]:

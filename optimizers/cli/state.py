@@ -1,7 +1,7 @@
 """`penstock state`: what a checkpoint holds, and the state of an operator as a table."""
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,51 +19,47 @@ from sketches.checks import whole
 _WIDEST = 40  # characters of a cell
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is to be seen of a checkpoint, or done with it.
-
-    Attributes:
-        folder: where it is: a path, or a URI.
-        operator: the operator whose state is to be read; None for an overview.
-        rows: how many of its rows to show.
-        compact: whether to write the state of each instance anew, in one file.
-        force: whether to do so though a driver may be at work.
-        csv: where to write the operator's state as CSV; None for nowhere.
-        parquet: where to write it as Parquet; None for nowhere.
-    """
-
-    folder: str
-    operator: str | None = None
-    rows: int = 10
-    compact: bool = False
-    force: bool = False
-    csv: Path | None = None
-    parquet: Path | None = None
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what can be asked."""
+    add = parser.add_argument
+    add("folder", help="the checkpoint: a path, or a URI")
+    add("operator", nargs="?", help="show the state of this operator")
+    add("--rows", type=int, default=10, help="how many rows to show (default: 10)")
+    add("--compact", action="store_true", help="join the files of each instance into one")
+    add("--force", action="store_true", help="compact though a driver may be at work")
+    add("--csv", type=Path, metavar="FILE", help="write the operator's state to a file")
+    add("--parquet", type=Path, metavar="FILE", help="write the operator's state to a file")
 
 
-def lines(request: Request) -> Iterator[str]:
+def run(options: argparse.Namespace) -> int:
+    """Print what the checkpoint holds, or the state of an operator."""
+    for line in lines(options):
+        print(line)
+    return 0
+
+
+def lines(options: argparse.Namespace) -> Iterator[str]:
     """Do what is asked, and yield the lines to print."""
-    whole("rows", request.rows, at_least=0)
-    if request.operator is None and (request.csv or request.parquet):
+    whole("rows", options.rows, at_least=0)
+    if options.operator is None and (options.csv or options.parquet):
         raise InvalidValueError("one operator is written to a file; name it after the folder")
-    checkpoint = Checkpoint.open(Location(request.folder))
-    if request.force and not request.compact:
+    checkpoint = Checkpoint.open(Location(options.folder))
+    if options.force and not options.compact:
         raise InvalidValueError("force=True says how to compact; give --compact as well")
-    if request.compact:
-        yield _compacted(checkpoint, force=request.force)
-    if request.operator is None:
+    if options.compact:
+        yield _compacted(checkpoint, force=options.force)
+    if options.operator is None:
         yield from _overview(checkpoint)
         return
-    table = checkpoint.read(request.operator)
-    if request.csv is not None:
-        _write_csv(table, request.csv)
-        yield f"{len(table):,} rows written to {request.csv}"
-    if request.parquet is not None:
-        _write(request.parquet, lambda path: pq.write_table(table, path))
-        yield f"{len(table):,} rows written to {request.parquet}"
-    if request.csv is None and request.parquet is None:
-        yield from _rows(table, request.rows)
+    table = checkpoint.read(options.operator)
+    if options.csv is not None:
+        _write_csv(table, options.csv)
+        yield f"{len(table):,} rows written to {options.csv}"
+    if options.parquet is not None:
+        _write(options.parquet, lambda path: pq.write_table(table, path))
+        yield f"{len(table):,} rows written to {options.parquet}"
+    if options.csv is None and options.parquet is None:
+        yield from _rows(table, options.rows)
 
 
 def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:

@@ -65,7 +65,7 @@ def test_every_error_is_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, 
         raise error
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("optimizers.plugins.registered", fail)
+    monkeypatch.setattr("optimizers.cli.strategies.registered", fail)
 
     assert main(["strategies"]) == 2
 
@@ -83,10 +83,32 @@ def test_what_led_to_an_error_that_nobody_foresaw_is_kept(monkeypatch, capsys, t
         raise KeyError("x")
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("optimizers.plugins.registered", fail)
+    monkeypatch.setattr("optimizers.cli.strategies.registered", fail)
 
     main(["strategies"])
 
     (file,) = tmp_path.iterdir()
     assert f"what led to it is in {file}" in capsys.readouterr().err
     assert "in fail" in file.read_text()
+
+
+UNNEEDED = {
+    "compare": set(),
+    "strategies": {"pyspark", "pyarrow", "rich"},
+    "workloads": {"pyspark", "rich"},
+    "state": {"pyspark"},
+    "doctor": {"pyspark", "pyarrow", "rich"},
+}
+
+
+@pytest.mark.parametrize("command", UNNEEDED)
+def test_a_command_explains_itself_and_imports_what_it_needs_alone(command):
+    code = (
+        "import sys; from optimizers.cli import main\n"
+        f"try: main([{command!r}, '--help'])\n"
+        "except SystemExit: print('imported:', *sys.modules)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert f"usage: penstock {command}" in shown.stdout
+    assert not UNNEEDED[command] & set(shown.stdout.rpartition("imported:")[2].split())
