@@ -283,7 +283,11 @@ def grouping_from_dict(data: object) -> Grouping:
         return chosen.from_dict(fields)
     except CorruptDataError:
         raise
-    except (TypeError, PenstockError) as error:
+    except TypeError as error:
+        raise CorruptDataError(
+            f"grouping {reprlib.repr(data)}: {error}; give the fields of a {chosen.kind} grouping"
+        ) from error
+    except PenstockError as error:
         raise CorruptDataError(f"grouping {reprlib.repr(data)}: {error}") from error
 
 

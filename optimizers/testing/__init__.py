@@ -11,11 +11,13 @@ Each test asks the strategy about several worlds: a chain, a fork with a join, s
 sinks, with all statistics, with few and with none. Override `worlds` to add some of your own.
 """
 
+from optimizers.testing.grouping_contract import GroupingContract
 from optimizers.testing.optimizer_contract import OptimizerContract
 from optimizers.testing.other_process import import_module_of
 from optimizers.testing.worlds import World, example_statistics, example_worlds, only
 
 __all__ = [
+    "GroupingContract",
     "OptimizerContract",
     "World",
     "example_statistics",

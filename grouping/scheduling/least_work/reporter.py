@@ -45,6 +45,11 @@ class WorkReporter(Reporter):
                 f"seconds={seconds!r} that a tuple took at instance {self._instance} are none; "
                 "give a finite number from 0 up"
             )
+        if sender not in range(len(self._accounts)):
+            raise InvalidValueError(
+                f"sender={sender!r} of a tuple at instance {self._instance} is out of range; it "
+                f"must be from 0 to {len(self._accounts) - 1}"
+            )
         account = self._accounts[sender]
         self._executed += 1
         self._busy += seconds
