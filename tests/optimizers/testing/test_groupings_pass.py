@@ -8,6 +8,7 @@ from grouping.groupings import (
     DistributionAware,
     Fields,
     FullKnowledge,
+    GroupTable,
     LeastWork,
     LocalOrShuffle,
     OnlineShuffle,
@@ -73,6 +74,11 @@ class TestDChoicesOfOneHeavyKey(GroupingContract):
 class TestWChoices(GroupingContract):
     grouping = WChoices(threshold=0.3)
     spread = 2
+
+
+class TestGroupTable(OfWords):
+    grouping = GroupTable(WORDS[:6], [3, 3, 0, 31, 17, 2], 32)
+    spread = 1
 
 
 class TestRoutingTable(OfWords):
