@@ -1,0 +1,264 @@
+"""Stages, tasks and batches for Spark: fastest, cheapest under a bound, or what a rate takes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batching.errors import OverloadError
+from batching.stage_cuts import fastest_stages, fused
+from batching.stages import (
+    BatchTime,
+    StageCosts,
+    StageJob,
+    Stages,
+    batch_time,
+    slowest_share,
+)
+from sketches.arrays import Floats, Integers
+from sketches.checks import amount, number, whole
+from sketches.values import ArrayValue
+
+MOST_CORES = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class StagePlan(ArrayValue):
+    """How a job is cut into stages, and how much a batch has of it.
+
+    Attributes:
+        stages: the stages, and their tasks.
+        period: seconds from the beginning of a batch to that of the next.
+        rows: how many rows come in a period.
+        seconds: what a batch takes; at most a period.
+        cores: how many cores work on average.
+    """
+
+    stages: Stages
+    period: float
+    rows: float
+    seconds: float
+    cores: float
+
+    @property
+    def latency(self) -> float:
+        """The seconds that a row waits at most: for its batch to begin, and to end."""
+        return self.period + self.seconds
+
+    @property
+    def mean_latency(self) -> float:
+        """The seconds that a row waits on average."""
+        return self.period / 2 + self.seconds
+
+
+def fastest(job: StageJob, costs: StageCosts, *, rate: float, cores: int) -> StagePlan:
+    """Return the plan with the least latency: each batch begins when the last has ended.
+
+    Exact: from the best stages for a batch follows the time at which batches settle, from that the
+    best stages for their size; each round is an improvement, and there are few stages.
+
+    >>> job = StageJob.of(["parse", "count"], seconds=[4e-6, 1e-6], hottest=[0, 0.1])
+    >>> costs = StageCosts(base=0.08, stage=0.05, task=0.06)
+    >>> plan = fastest(job, costs, rate=20_000, cores=8)
+    >>> plan.stages.tasks.tolist(), round(plan.seconds, 3)
+    ([2, 1], 0.215)
+
+    Args:
+        job: the operators.
+        costs: what a batch takes beside its work.
+        rate: rows a second that sources give.
+        cores: how many tasks run at once.
+
+    Raises:
+        InvalidValueError: a number is out of range.
+        OverloadError: batches only grow; the message says what limits them.
+    """
+    rate, cores = amount("rate", rate), whole("cores", cores, at_least=1, at_most=MOST_CORES)
+    # With batches without end only the time of a row counts.
+    stages = fastest_stages(job, StageCosts(0, 0, 0, costs.byte, costs.work), cores, 1.0)
+    time = batch_time(job, costs, stages, cores)
+    settled = time.settled(rate)
+    if np.isinf(settled):
+        raise OverloadError(_overload(job, costs, rate, cores))
+    while True:
+        found = fastest_stages(job, costs, cores, rate * settled)
+        faster = batch_time(job, costs, found, cores)
+        if not faster.settled(rate) < settled:
+            break
+        stages, time, settled = found, faster, faster.settled(rate)
+    return _plan(stages, time, rate, settled)
+
+
+def cheapest(
+    job: StageJob, costs: StageCosts, *, rate: float, cores: int, latency: float
+) -> StagePlan:
+    """Return the plan with the fewest cores at work in which no row waits longer than a bound.
+
+    Fewer tasks cost less, and so do rarer batches; but a batch has to begin, and end, in time. For
+    each number of tasks their best division, and the longest period in which a batch ends in time,
+    are found exactly. Operators are in one stage wherever that is possible, or as in the fastest
+    plan; other stages are not tried. They could only be cheaper below a hottest key.
+
+    Args:
+        job: the operators.
+        costs: what a batch takes beside its work.
+        rate: rows a second that sources give.
+        cores: how many tasks run at once.
+        latency: seconds that a row may wait: for its batch to begin, and to end.
+
+    Raises:
+        InvalidValueError: a number is out of range.
+        OverloadError: the rate is not carried, or not within the bound.
+    """
+    bound = number("latency", latency, above=0.0)
+    best = quickest = fastest(job, costs, rate=rate, cores=cores)
+    if quickest.latency > bound:
+        raise OverloadError(
+            f"latency={bound:g}: the fastest plan of {cores} cores needs {quickest.latency:.3g} s "
+            "for a row; allow as much, or more cores"
+        )
+    structures = [fused(job)]
+    if not np.array_equal(structures[0], quickest.stages.begins):
+        structures.append(quickest.stages.begins)
+    for begins in structures:
+        best = _Division(job, costs, begins, rate, cores).cheapest(bound, best)
+    return best
+
+
+def cores_for(
+    job: StageJob, costs: StageCosts, *, rate: float, latency: float | None = None
+) -> int:
+    """Return how many cores it takes to carry a rate, and to keep to a latency.
+
+    Args:
+        job: the operators.
+        costs: what a batch takes beside its work.
+        rate: rows a second that sources give.
+        latency: seconds that a row may wait.
+
+    Raises:
+        OverloadError: no number of cores, up to `MOST_CORES`, is enough.
+    """
+    bound = np.inf if latency is None else number("latency", latency, above=0.0)
+
+    def missing(cores: int) -> OverloadError | None:
+        try:
+            plan = fastest(job, costs, rate=rate, cores=cores)
+        except OverloadError as error:
+            return error
+        if plan.latency > bound:
+            return OverloadError(
+                f"latency={bound:g}: with {cores} cores a row still waits {plan.latency:.3g} s; "
+                "allow as much, or a lower rate"
+            )
+        return None
+
+    failed = missing(MOST_CORES)
+    if failed is not None:
+        raise failed
+    low, high = 1, MOST_CORES
+    while low < high:  # more cores are never slower
+        middle = (low + high) // 2
+        low, high = (low, middle) if missing(middle) is None else (middle + 1, high)
+    return low
+
+
+def highest_rate(job: StageJob, costs: StageCosts, *, cores: int) -> float:
+    """Return the rate below which so many cores carry what comes, in batches large enough."""
+    cores = whole("cores", cores, at_least=1, at_most=MOST_CORES)
+    stages = fastest_stages(job, StageCosts(0, 0, 0, costs.byte, costs.work), cores, 1.0)
+    each = batch_time(job, costs, stages, cores).each
+    return 1 / each if each > 0 else np.inf
+
+
+def _plan(stages: Stages, time: BatchTime, rate: float, period: float) -> StagePlan:
+    rows = rate * period
+    # Without a cost a batch takes no time, and neither does the period.
+    used = (time.cores + rows * time.cores_each) / period if period > 0 else 0.0
+    return StagePlan(stages, period, rows, min(time.seconds(rows), period), used)
+
+
+class _Division:
+    """The division of tasks over given stages."""
+
+    def __init__(
+        self, job: StageJob, costs: StageCosts, begins: Integers, rate: float, cores: int
+    ) -> None:
+        self._job = job
+        self._costs = costs
+        self._begins = begins
+        self._rate = rate
+        self._cores = cores
+        self._first = np.flatnonzero(begins == np.arange(len(begins)))
+        work = np.bincount(begins, job.work, len(begins))[self._first].astype(np.float64)
+        self._work: Floats = costs.work * work
+        self._hottest = job.hottest[self._first]
+        given = np.zeros(len(begins), np.int64)
+        np.maximum.at(given, begins, job.tasks)  # all of a stage that are given are the same
+        self._pinned = given[self._first] > 0
+        self._fewest = np.maximum(1, given[self._first])
+
+    def cheapest(self, bound: float, best: StagePlan) -> StagePlan:
+        """Return the cheapest plan of these stages, or another that is cheaper."""
+        total = int(self._fewest.sum())
+        most = int(np.where(self._pinned, self._fewest, self._cores).sum())
+        for count in range(total, most + 1):
+            stages, time, period = self._longest(count, bound)
+            # Even at the longest period that there could be, more tasks would cost more.
+            if self._at_least(time, bound) >= best.cores:
+                break
+            if period <= 0 or time.seconds(self._rate * period) > period:
+                continue
+            plan = _plan(stages, time, self._rate, period)
+            if plan.cores < best.cores:
+                best = plan
+        return best
+
+    def _at_least(self, time: BatchTime, bound: float) -> float:
+        return time.cores / bound + self._rate * time.cores_each
+
+    def _longest(self, count: int, bound: float) -> tuple[Stages, BatchTime, float]:
+        """Return the division of so many tasks that allows the longest period, and that."""
+        period = bound
+        best: tuple[Stages, BatchTime, float] | None = None
+        while True:
+            stages = self._divided(count, self._rate * period)
+            time = batch_time(self._job, self._costs, stages, self._cores)
+            longest = (bound - time.fixed) / (1 + self._rate * time.each)
+            if best is not None and longest <= best[2]:
+                return best
+            best, period = (stages, time, longest), max(longest, 0.0)
+
+    def _divided(self, count: int, rows: float) -> Stages:
+        """Return the division of so many tasks with which a batch takes least.
+
+        What a stage takes falls less with each further task, so that giving each to the stage that
+        gains most is exact.
+        """
+        sizes = np.arange(1, self._cores + 1)
+        share = slowest_share(self._hottest[:, None], sizes, self._cores)
+        gains = -np.diff(rows * self._work[:, None] * share, axis=1)
+        gains[self._pinned] = -np.inf
+        # Gains of a stage fall, so its first ones come first; ties go to earlier stages.
+        order = np.argsort(-gains, axis=None, kind="stable")[: count - int(self._fewest.sum())]
+        given = np.bincount(order // max(1, self._cores - 1), minlength=len(self._first))
+        tasks = np.zeros(len(self._begins), np.int64)
+        tasks[self._first] = self._fewest + given
+        return Stages(self._begins, tasks[self._begins])
+
+
+def _overload(job: StageJob, costs: StageCosts, rate: float, cores: int) -> str:
+    highest = highest_rate(job, costs, cores=cores)
+    said = f"{cores} cores carry {highest:.4g} rows a second at most, and not {rate:g}"
+    if highest_rate(job, costs, cores=MOST_CORES) > rate:
+        return f"{said}; allow more cores, or limit what is admitted"
+    # With all cores that there may be, what is left is on one core each, or on the network.
+    stages = fastest_stages(job, StageCosts(0, 0, 0, costs.byte, costs.work), MOST_CORES, 1.0)
+    share = slowest_share(job.hottest[stages.begins], stages.tasks, MOST_CORES)
+    place = int((job.work * share).argmax())
+    begin = int(stages.begins[place])
+    return (
+        f"{said}, and more cores do not help: {share[place]:.1%} of the rows of "
+        f"{job.names[place]!r} are in one task (the hottest key of {job.names[begin]!r}, or the "
+        f"number of its tasks), and {job.crossing[stages.first].sum():.3g} bytes a row cross "
+        "hosts; split the key, or limit what is admitted"
+    )
