@@ -18,7 +18,7 @@ import pytest
 from any_job import Driver
 
 from optimizers import Topology
-from optimizers.cli.state import Request, lines
+from optimizers.cli import main
 from optimizers.errors import CheckpointError
 from optimizers.folds import Count
 from optimizers.runtime.log.checkpoint import Checkpoint
@@ -309,7 +309,7 @@ def work(root, steps):
         print(driver.coordinator.next_batch - 1, flush=True)  # noqa: T201
 
 
-def test_a_job_whose_process_is_killed_goes_on_is_compacted_and_read(s3, bucket, proxy):
+def test_a_job_whose_process_is_killed_goes_on_is_compacted_and_read(s3, bucket, proxy, capsys):
     steps, kills = 8, Counter()
     root = s3.uri(bucket, port=proxy.here)
     for kind, after in {"commits": 2, "state": 5, "GET": 20}.items():
@@ -336,7 +336,8 @@ def test_a_job_whose_process_is_killed_goes_on_is_compacted_and_read(s3, bucket,
     assert steps == driver.coordinator.next_batch
     assert expected == driver.results("count")
 
-    told = list(lines(Request(folder=root, compact=True)))
+    assert 0 == main(["state", root, "--compact"])
+    told = capsys.readouterr().out.splitlines()
     assert "compacted" in told[0]
     assert not [line for line in told if "hush-hush" in line]
     assert expected == Driver(root, JOB).results("count")
