@@ -274,7 +274,6 @@ def process(root, *, steps):
         "import sys\n"
         "sys.path[:0] = ['tests/helpers', '.']\n"
         "from any_job import Driver\n"
-        "from optimizers.runtime.driver import epoch\n"
         "import importlib.util\n"
         f"spec = importlib.util.spec_from_file_location('here', {__file__!r})\n"
         "here = importlib.util.module_from_spec(spec)\n"
