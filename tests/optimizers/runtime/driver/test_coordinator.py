@@ -1,5 +1,6 @@
 """The coordinator: from batch to batch, from plan to plan, from one driver to the next."""
 
+import json
 import threading
 from dataclasses import replace
 from multiprocessing.pool import ThreadPool
@@ -13,8 +14,11 @@ from grouping.groupings import PartialKey, WorstCase
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Deployment, Operator, Plan, PlanError, Topology, TopologyError
 from optimizers.control.history import Totals
+from optimizers.documents import write
 from optimizers.errors import CheckpointError, DeliveryError, InvalidValueError, StateError
 from optimizers.folds import Count, Emit, Last
+from optimizers.layout import completed
+from optimizers.runtime.driver import coordinator
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.local_runner import run_batch
 from optimizers.runtime.log.checkpoint import Checkpoint
@@ -443,6 +447,71 @@ def test_keys_lie_by_the_seed_of_the_checkpoint(tmp_path):
         assert dict.fromkeys(keys, 2) == again.results("a")
 
     assert placed[1] != placed[2]
+
+
+def as_once_written(monkeypatch):
+    """Let plans be saved as an earlier version did: no placement, and tables that adopt."""
+
+    def without_placement(plan, topology, cluster):
+        whole = completed(plan, topology, cluster)
+        keyed = {operator.name for operator in topology.operators if operator.keyed}
+        known = {**{name: whole.parallelism[name] for name in keyed}, **plan.parallelism}
+        return replace(whole, parallelism=known, placement=plan.placement)
+
+    def with_adopting_tables(plan):
+        written = json.loads(whole_json(plan))
+        for name in written.pop("adopt", ()):
+            written["routing"][name]["adopts"] = True
+        del written["penstock"], written["version"]
+        return write("plan", written)
+
+    whole_json = Plan.to_json
+    monkeypatch.setattr(coordinator, "completed", without_placement)
+    monkeypatch.setattr(Plan, "to_json", with_adopting_tables)
+
+
+class TestPlansOfEarlierVersions:
+    TABLE = RoutingTable(range(20), [key % 5 for key in range(20)], 5)
+    PLANS = (
+        Plan(),
+        Plan(parallelism={"a": 5}),
+        Plan(parallelism={"a": 5}, routing={"a": TABLE}, adopt=("a",)),
+    )
+
+    @pytest.mark.parametrize("plan", PLANS, ids=repr)
+    @pytest.mark.parametrize("nodes", [1, 3, 4])
+    def test_state_is_where_it_was_on_whatever_machines(self, tmp_path, monkeypatch, plan, nodes):
+        with monkeypatch.context() as patched:
+            as_once_written(patched)
+            first = Driver(tmp_path, job(3), [plan])
+            first.batch(TWENTY)
+            owners = first.coordinator.layout.owners("a")
+            assert not first.coordinator.plan.placement
+        cache.forget()
+
+        driver = Driver(tmp_path, job(3), cluster=Cluster.uniform(nodes))
+        told = driver.batch(TWENTY)
+
+        assert (0, 0) == (told.taken_over, told.planned)
+        assert owners == driver.coordinator.layout.owners("a")
+        assert plan.adopt == driver.coordinator.plan.adopt
+        assert {"s", "a", "b"} == {*driver.coordinator.plan.placement}
+        assert dict.fromkeys(range(20), 2) == driver.results("a") == driver.results("b")
+
+    def test_the_fewest_groups_move_when_other_numbers_are_declared(self, tmp_path, monkeypatch):
+        with monkeypatch.context() as patched:
+            as_once_written(patched)
+            first = Driver(tmp_path, job(3))
+            first.batch(TWENTY)
+            before = first.coordinator.layout.homes["a"].groups
+        cache.forget()
+
+        driver = Driver(tmp_path, job(4))
+        driver.batch(TWENTY)
+
+        after = driver.coordinator.layout.homes["a"].groups
+        assert 4 == sum(one != other for one, other in zip(before, after, strict=True))
+        assert dict.fromkeys(range(20), 2) == driver.results("a") == driver.results("b")
 
 
 class TestStartingAgainWithOtherNumbers:
