@@ -25,7 +25,7 @@ _EXAMPLES = """\
 examples:
   penstock compare                      a minute: hash, the paper's method and ours, side by side
   penstock compare shuffled             the same where there is nothing to gain
-  penstock compare --with hash --with mine=locality+other --json found.json
+  penstock compare --with hash --with 'mine=locality(worth=0)+osg' --json found.json
   penstock compare my_module:my_workload --with hash --with d-choices
   penstock state CHECKPOINT             what a job keeps
   penstock doctor --start               whether this machine has what it takes

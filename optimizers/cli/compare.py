@@ -43,8 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="variants",
         action="append",
         metavar="VARIANT",
-        help="a strategy (see `penstock strategies`), or NAME=STRATEGY+STRATEGY; the first is what "
-        f"others are measured against (default: {', '.join(DEFAULT)})",
+        help="a strategy (see `penstock strategies`), as in 'locality(worth=0)' with settings, or "
+        "NAME=STRATEGY+STRATEGY; the first is what others are measured against (default: "
+        f"{', '.join(DEFAULT)})",
     )
     add("--batches", type=int, default=12, help="how many micro-batches (default: 12)")
     add("--every", type=int, default=3, help="batches between decisions (default: 3)")

@@ -4,7 +4,7 @@ import pytest
 
 from grouping.groupings import DChoices
 from optimizers.comparing.variants import DEFAULT, variants_of
-from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.errors import InvalidValueError, PluginError, UnknownNameError
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Hash
 from optimizers.strategies.locality import Locality
@@ -30,9 +30,32 @@ def test_baselines_go_by_their_names_and_in_chains():
     assert (Everywhere(DChoices()), Hash()) == found["both"].steps
 
 
+def test_settings_are_written_in_parentheses():
+    found = variants_of(
+        [
+            "locality(worth=0, seed=3)",
+            "calm=locality(worth=1e+3)+d-choices(threshold=.25, tolerance=1e-3)",
+            "d-choices()",
+        ]
+    )
+
+    assert Locality(worth=0, seed=3) == found["locality(worth=0, seed=3)"]
+    assert (Locality(worth=1e3), Everywhere(DChoices(0.25, 1e-3))) == found["calm"].steps
+    assert Everywhere(DChoices()) == found["d-choices()"]
+
+
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
+        (["locality(wurth=0)"], PluginError, "unexpected keyword argument 'wurth'"),
+        (["locality(worth=-1)"], InvalidValueError, "worth=-1.* is out of range"),
+        (["locality(0)"], InvalidValueError, "settings that cannot be read; write NAME"),
+        (["locality(worth=open('x'))"], InvalidValueError, "settings that cannot be read"),
+        (["locality(worth=1)or(1)"], InvalidValueError, "settings that cannot be read"),
+        (["locality(**{'worth': 1})"], InvalidValueError, "settings that cannot be read"),
+        (["locality(worth=1"], InvalidValueError, "no strategy; write NAME, or NAME"),
+        (["locality(worth=)"], InvalidValueError, "settings that cannot be read"),
+        (["a(b=1)+"], UnknownNameError, "unknown strategy 'a'"),
         (
             ["albic"],
             UnknownNameError,
