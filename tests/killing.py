@@ -397,8 +397,16 @@ def _count(task: Task, tally: Tally, batches: int) -> None:
 # The long run.
 
 
-def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str | None]]:
-    """Yield jobs of all kinds with how often to kill each, and what else to kill."""
+def jobs(
+    folder: Path, left: Callable[[], int], seed: int
+) -> Iterator[tuple[Task, int, str | None]]:
+    """Yield jobs of all kinds with how often to kill each, and what else to kill.
+
+    Args:
+        folder: for what the jobs write.
+        left: tells how many kills are still to be made; a job may be over before it had all of its.
+        seed: of all that is drawn.
+    """
     kinds = itertools.cycle(
         (
             Task(folder="", job="chain", source="rate", restless=True),
@@ -417,15 +425,18 @@ def jobs(folder: Path, kills: int, seed: int) -> Iterator[tuple[Task, int, str |
         )
     )
     for number, kind in enumerate(kinds):
-        if not kills:
+        mine = min(left(), KILLS_PER_JOB)
+        if mine <= 0:
             return
-        mine = min(kills, KILLS_PER_JOB)
-        kills -= mine
         home = folder / str(number)
         home.mkdir(parents=True)
         history = min(kind.history, mine)  # so that the stream begins before the last kill
         task = replace(
-            kind, folder=str(home), seed=seed + number, batches=2 * mine, history=history
+            kind,
+            folder=str(home),
+            seed=seed + number,
+            batches=2 * max(mine, KILLS_PER_JOB // 2),
+            history=history,
         )
         # A worker that is killed at rest fails the task that it is given next, so tasks may fail
         # more often than Spark lets them by default.
@@ -442,7 +453,9 @@ def main() -> int:
     tally = Tally()
     started = time.monotonic()
     try:
-        for task, kills, also in jobs(folder, chosen.kills, chosen.seed):
+        for task, kills, also in jobs(
+            folder, lambda: chosen.kills - tally.drivers.total(), chosen.seed
+        ):
             _say(f"{task.job} from {task.source} on {task.master}, in {task.folder}")
             run(task, kills, tally, also=also, tell=lambda line: _say(f"  {line}"))
             # What failed stays, to be looked into; and what a JVM is still tidying up.
