@@ -15,7 +15,7 @@ BELOW = 1 - 1e-12
 def greatest_scale(
     loads: Floats, hottest: Floats, workers: int, ceiling: float = 1.0
 ) -> tuple[float, int | None]:
-    """Return the greatest share of all loads that so many instances carry, and what limits it.
+    """Return the greatest share of all loads that this many instances carry, and what limits it.
 
     Each operator has at least one instance. The share is the least of what each operator carries,
     which only grows with its own instances; so giving each next instance to the operator that
@@ -44,7 +44,7 @@ def greatest_scale(
     limit = int(most.argmin()) if most.min() < ceiling else None
     top = min(ceiling, float(most.min()) * BELOW)
     # 2. Rounded up, these shares of the load take at most one instance an operator more than
-    #    there is work for: whatever is best, it is no less.
+    #    there is work for: the best is no less.
     total = float(loads.sum())
     certain = FULL * BELOW * (workers - len(loads)) / total if total > 0 else np.inf
     instances = least_instances(loads * min(top, certain), hottest)

@@ -151,7 +151,7 @@ class Dataflow(ArrayValue):
         return tuple(ready)
 
     def arrivals(self, emitted: Floats) -> Floats:
-        """Return the tuples a second that each operator gets if sources give so many.
+        """Return the tuples a second that each operator gets at these rates of the sources.
 
         What several producers send adds up.
 

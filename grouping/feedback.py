@@ -3,8 +3,8 @@
 A router sends batches and hears nothing. A dispatcher sends one tuple at a time, and the instances
 that work on them tell it what the work came to; a reporter is the half that does the telling, one
 for each instance. Neither does any input or output of its own: what time it is, what was executed
-and what has arrived is told to them, and what they want to be sent they return. So they run in a
-simulation, behind real sockets or under a test that loses and doubles what it likes, all the same.
+and what has arrived are arguments, and what is to be sent is returned. So they run the same in a
+simulation, behind real sockets, and under a test that loses and doubles messages.
 """
 
 from abc import ABC, abstractmethod
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 Message: TypeAlias = Any
-"""What a dispatcher and the reporters of its own grouping tell each other: a frozen value."""
+"""What a dispatcher and the reporters of its grouping send each other: a frozen value."""
 
 Letters: TypeAlias = Sequence[tuple[int, Message]]
-"""Messages, each with the number of the sender whose dispatcher it is for."""
+"""Messages, each with the number of the sender that it is for."""
 
 
 class Dispatcher(ABC):
@@ -47,7 +47,7 @@ class Reporter(ABC):
         """Take in that a tuple was executed, and return what is to be sent back.
 
         Args:
-            sender: whose tuple it was.
+            sender: the number of the instance that sent the tuple.
             code: the code of its key.
             seconds: how long it took.
             now: the time, in seconds of the instance's clock, which need not agree with others.
@@ -56,7 +56,7 @@ class Reporter(ABC):
 
 
 class Truth(Protocol):
-    """What nobody can know who is not in a simulation: things as they are at this moment."""
+    """Things as they are at this moment, which only a simulation knows."""
 
     def seconds(self, instance: int) -> float:
         """Return how long the tuple at hand will take at an instance."""

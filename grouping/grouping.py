@@ -20,7 +20,7 @@ class Grouping(ABC):
     Attributes:
         kind: the name of this grouping in documents and reports. Outside Penstock it is the place
             of the class, as in ``"their_package.module:Theirs"``, so that documents find it.
-        one_owner: whether all tuples of one key reach one instance, whoever sends them, so that
+        one_owner: whether all tuples of one key reach one instance, from every sender, so that
             the instance may hold the key's state.
         needs_key: whether it chooses by a key.
         listens: whether it can choose tuple by tuple, by what the instances report; see

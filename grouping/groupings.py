@@ -49,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(Grouping):
-    """Deal tuples out in turn: even counts, whatever they contain.
+    """Deal tuples out in turn: even counts, whatever their keys.
 
     >>> Shuffle().router(3, sender=1).route(4).tolist()
     [1, 2, 0, 1]
@@ -292,7 +292,7 @@ def grouping_from_dict(data: object) -> Grouping:
 
 
 def _of_kind(kind: object) -> type[Grouping]:
-    """Return the grouping of this kind; of somebody else's, the kind is its place."""
+    """Return the grouping of this kind; outside Penstock, the kind is its place."""
     for known in GROUPINGS:
         if known.kind == kind:
             return known

@@ -35,7 +35,7 @@ class KeyBatch:
 
     @classmethod
     def read(cls, keys: Any, seed: int | None = None) -> Self:
-        """Read keys out of whatever holds them; a batch is returned as it is.
+        """Read keys out of any container; a batch is returned as it is.
 
         The batch may look into the caller's memory, and is good until the caller writes there.
 

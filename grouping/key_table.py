@@ -25,7 +25,7 @@ from sketches.values import numeric, protected
 class KeyTable(Grouping):
     """Names a part for each of some keys: an instance or a key group, as its subclass says.
 
-    Tables are values: equal if they name the same parts of the same keys, in whatever order they
+    Tables are values: equal if they name the same parts of the same keys, in whichever order they
     were given. Two keys with one code are two keys: they are looked up by what they are.
 
     Attributes:

@@ -105,7 +105,7 @@ class KeyOwners:
         return parts
 
     def by_group(self, codes: Codes) -> Parts:
-        """Return who would own each key, told by its code, if the table did not know it."""
+        """Return the owner of each key by its code, as if the table did not name it."""
         chosen: Parts = self._groups[self._hashed(codes)]
         return chosen
 
@@ -156,7 +156,7 @@ def _completed(parts: Parts, codes: Codes, others: Callable[[Codes], Parts]) -> 
 
 @dataclass(frozen=True, eq=False)
 class Handover(ArrayValue):
-    """What changes hands between two sets of owners, as far as it can be told without the state.
+    """What changes hands between two sets of owners, as far as that is known without the state.
 
     Attributes:
         codes: keys that are named in a table before or after, and change their owner, by their
@@ -204,7 +204,7 @@ class Handover(ArrayValue):
 def handover(old: KeyOwners, new: KeyOwners) -> Handover:
     """Return what changes hands from one set of owners to another of the same key groups.
 
-    Of a rule it can only be told key by key, so everybody has to look at what all others have.
+    A rule says it only key by key, so each instance looks through what all others have.
     """
     if old.rule is not None or new.rule is not None:
         return _anything(old, new)

@@ -57,7 +57,7 @@ class CostSketch(HashedSketch):
     Args:
         width: how many cells a row has.
         depth: how many rows each matrix has.
-        seed: sketches with the same seed hash alike.
+        seed: sketches with the same seed have the same hashes.
         exact: how many keys may be kept beside the matrices. They are known by their codes, so
             that two texts that share one are one key here as well; see `sketches.keys`.
 
@@ -138,7 +138,7 @@ class CostSketch(HashedSketch):
         self._remember_kind(column)
 
     def spread(self, count: float, cost: float) -> None:
-        """Count tuples of many keys that nobody has kept: evenly, as hashing spreads rare keys.
+        """Count tuples whose keys are not known: evenly, as hashing spreads rare keys.
 
         Args:
             count: how many tuples they are.

@@ -57,7 +57,7 @@ class CountMin(HashedSketch):
     Args:
         width: how many cells a row has.
         depth: how many rows there are.
-        seed: sketches with the same seed hash alike. By default 0; with the backend
+        seed: sketches with the same seed have the same hashes. By default 0; with the backend
             "datasketches" 9001, the one seed whose bytes its Python package can read.
         conservative: whether to update conservatively.
         backend: "numpy" or "datasketches".

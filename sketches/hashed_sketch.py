@@ -123,7 +123,7 @@ class HashedSketch(ABC):
             sketch: Self = cls._restore(fields, arrays)
         except InvalidValueError as error:
             raise CorruptDataError(
-                f"the bytes are whole but hold no valid {cls.__name__}: {error}; write them anew"
+                f"the bytes are whole but hold no valid {cls.__name__}: {error}; write them again"
             ) from error
         sketch._kind = kind
         return sketch

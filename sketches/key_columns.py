@@ -83,7 +83,7 @@ class KeyColumn(ABC):
 
     @abstractmethod
     def joined(self, *others: Self) -> Self:
-        """Return these keys and then those of the others, in memory that nobody else holds."""
+        """Return these keys and then those of the others, in memory of their own."""
 
     @abstractmethod
     def objects(self) -> NDArray[np.object_]:
@@ -100,7 +100,7 @@ class KeyColumn(ABC):
 
 
 class InvertibleKeys(KeyColumn):
-    """Keys that can be told from their ids alone, so that nothing else need be kept of them."""
+    """Keys that can be read back from their ids, so that nothing else need be kept of them."""
 
     __slots__ = ()
 
@@ -125,7 +125,7 @@ class InvertibleKeys(KeyColumn):
         return equal
 
     def joined(self, *others: Self) -> Self:
-        """Return these keys and then those of the others, in memory that nobody else holds."""
+        """Return these keys and then those of the others, in memory of their own."""
         return self.of(np.concatenate([self.ids, *(other.ids for other in others)]))
 
 
@@ -212,7 +212,7 @@ class PairKeys(KeyColumn):
         return equal
 
     def joined(self, *others: Self) -> Self:
-        """Return these keys and then those of the others, in memory that nobody else holds."""
+        """Return these keys and then those of the others, in memory of their own."""
         return type(self)(
             self.left.joined(*(other.left for other in others)),
             self.right.joined(*(other.right for other in others)),

@@ -1,4 +1,4 @@
-"""Which keys are one key: told by the keys themselves, where codes alone could take two for one."""
+"""Which rows have the same key: compares the keys themselves, as two keys may share a code."""
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def told_apart(column: KeyColumn, numbers: Integers, firsts: Integers) -> tuple[
 def _split(
     column: KeyColumn, numbers: Integers, firsts: Integers, wrong: Indices
 ) -> tuple[Integers, Integers]:
-    """Number all keys anew whose code another key has as well, and shift the others."""
+    """Give the keys that share a code new numbers, and shift the others."""
     shared = np.zeros(len(firsts), dtype=np.bool_)
     shared[numbers[wrong]] = True
     rows = np.flatnonzero(shared[numbers])

@@ -17,7 +17,7 @@ KINDS = (
     "a key is an int, str, bytes, bool, date, datetime or Decimal, or a pair of those "
     "(give missing keys a name of their own)"
 )
-FLOATS = "two floats that print alike may differ: round them to int or decimal, or use their text"
+FLOATS = "floats that print the same may differ: round them to int or decimal, or use their text"
 
 
 def from_objects(  # one for each type

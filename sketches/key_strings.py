@@ -119,7 +119,7 @@ class StringKeys(KeyColumn):
         return self._data[start : start + int(self.lengths[place])].tobytes()
 
     def joined(self, *others: Self) -> Self:
-        """Return these keys and then those of the others, in memory that nobody else holds."""
+        """Return these keys and then those of the others, in memory of their own."""
         columns = [self, *(other.seeded(self.seed) for other in others)]
         lengths = np.concatenate([column.lengths for column in columns])
         return type(self)(

@@ -1,7 +1,7 @@
 """Keys as the sketches see them: one 64-bit code for each, the same in every process.
 
 A key is an integer, a text, a byte string, a boolean, a date, a timestamp or a decimal, or a pair
-of those. Whatever container the caller has (a numpy array, an Arrow array, a list), `as_keys`
+of those. From any container (a numpy array, an Arrow array, a list), `as_keys`
 turns it into a `KeyColumn`, whose `codes` are what gets hashed, sorted and stored:
 
 * an integer is its own code (its two's complement bits), so nothing can collide; so is a boolean,
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def as_keys(keys: Any, *, copy: bool = True, seed: int | None = None) -> KeyColumn:
-    """Read keys out of whatever holds them.
+    """Read keys out of any container.
 
     Args:
         keys: integers, texts, byte strings, booleans, dates, timestamps, decimals, or pairs of

@@ -88,7 +88,7 @@ class SpaceSaving:
         self._kind: str | None = None
         self._rows: Rows | None = None  # the whole blocks
         self._partial = PartialBlock()
-        self._summary: Rows | None = None  # both together, once somebody has asked
+        self._summary: Rows | None = None  # both together, from the first question on
 
     @property
     def capacity(self) -> int:
@@ -163,7 +163,7 @@ class SpaceSaving:
         if rows is None or not len(column):
             return np.zeros(len(column)), np.zeros(len(column))
         tracked, asked = alike(rows.keys, column)
-        rows = rows.with_keys(tracked)  # which sorts them anew, as they have other ids
+        rows = rows.with_keys(tracked)  # which sorts them again, as they have other ids
         ids = rows.keys.ids
         places = np.searchsorted(ids, asked.ids)
         places[places == len(ids)] = 0

@@ -36,7 +36,7 @@ class PartialBlock:
         return sum(len(part.keys) for part in self.parts)
 
     def extended(self, keys: KeyColumn, weights: Floats | None) -> "PartialBlock":
-        """Return a partial block that ends with these keys; nobody else holds its memory."""
+        """Return a partial block that ends with these keys, in memory of its own."""
         grown = [Part(keys.joined(), None if weights is None else weights.copy())]
         parts = list(self.parts)
         while parts and len(parts[-1].keys) <= sum(len(part.keys) for part in grown):

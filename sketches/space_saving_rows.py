@@ -175,7 +175,7 @@ def _surest(tied: Indices, errors: Floats, number: int) -> tuple[Indices, Indice
 def _lowest(ranks: Codes, number: int) -> Indices:
     """Return the places of the `number` lowest ranks.
 
-    Scattered codes as ranks let every machine keep the same keys, in whatever order they came,
+    Scattered codes as ranks let every machine keep the same keys, in any order of arrival,
     and favour none for being a small number. Only values are sorted: where a sort or a partition
     of *places* leaves equal ones differs from processor to processor.
     """

@@ -17,7 +17,7 @@ class FrozenMap(Mapping[K, V], Generic[K, V]):
     """A mapping that cannot change, so that a value may hold it, hash it and send it.
 
     It equals any mapping of the same items, and iterates in sorted order of its keys: two equal
-    maps read, print and serialise alike, whatever order they were written in.
+    maps print and serialise the same, in whichever order they were written.
 
     >>> FrozenMap({"b": 2, "a": 1})
     FrozenMap({'a': 1, 'b': 2})
@@ -84,7 +84,7 @@ class ArrayValue:
 
 
 def protected(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy that nobody can write to."""
+    """Return a read-only copy."""
     array = np.array(array)
     array.setflags(write=False)
     return array

@@ -19,7 +19,7 @@ _TOLERANCE = 1.3  # clusters are what they are, and need not be of one size
 
 
 def find_clusters(graph: KeyGraph, number: int, *, seed: int = 0) -> Parts:
-    """Find so many clusters of keys, about equally loaded, with few pairs between them.
+    """Find clusters of keys, about equally loaded, with few pairs between them.
 
     Args:
         graph: the keys and their pairs.

@@ -1,8 +1,8 @@
-"""Dividing the vertices of a key graph among parts, anew or from where they are.
+"""Dividing the vertices of a key graph among parts, from scratch or from where they are.
 
-Anew, METIS divides them. From where they are, what was there before is changed in three ways, and
-the best is taken: keys move one by one, or first whole clusters and then keys, or the keys are
-divided anew and go back home one by one.
+From scratch, METIS divides them. From where they are, what was there before is changed in three
+ways, and the best is taken: keys move one by one, or first whole clusters and then keys, or the
+keys are divided from scratch and go back home one by one.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from sketches.arrays import Floats, Parts
 # the room that is left lets refinement exchange keys.
 _SAFETY = 0.002
 _LEAST_TOLERANCE = 1.001
-_LEAST_SHARE = 1e-4  # METIS divides by shares; whatever it puts there is moved out again
+_LEAST_SHARE = 1e-4  # METIS divides by shares; what it puts there is moved out again
 _ALMOST_ZERO = 1e-300
 _RANDOM_STARTS = 8
 _FEW_EDGES = 1 << 12
-_SMALL = 1 << 17  # graphs of so many ends of edges take no time
+_SMALL = 1 << 17  # graphs of up to this many ends of edges take no time
 
 _CLUSTERS = 8  # for each part; what is finer is moved key by key
 # Before clusters are moved, keys move that belong elsewhere for certain. More than limits allow
@@ -44,9 +44,9 @@ class Task:
         graph: the keys and their pairs.
         shares: the share of each part, of shape (operators, parts).
         limits: the most load each part may get, of the same shape.
-        homes: who has each key now, -1 if nobody; None where nothing was divided before.
+        homes: the part of each key now, -1 if it has none; None where nothing was divided before.
         inertia: what share of a key's load must become local for it to leave its home.
-        tries: how many times to divide anew.
+        tries: how many times to divide from scratch.
         seed: where chance begins.
     """
 
@@ -65,9 +65,9 @@ class Task:
 
 
 def divide(task: Task) -> Parts:
-    """Divide anew; where keys have homes, change those only as far as it pays."""
-    anew = _best_of_tries(task)
-    return anew if task.homes is None else _from_before(task, task.homes, anew)
+    """Divide from scratch; where keys have homes, change those only as far as it pays."""
+    fresh = _best_of_tries(task)
+    return fresh if task.homes is None else _from_before(task, task.homes, fresh)
 
 
 def _best_of_tries(task: Task) -> Parts:
@@ -90,15 +90,15 @@ def _best_of_tries(task: Task) -> Parts:
     return min(found, key=lambda one: one[:3])[3]
 
 
-def _from_before(task: Task, homes: Parts, anew: Parts) -> Parts:
+def _from_before(task: Task, homes: Parts, fresh: Parts) -> Parts:
     """Change owners as far as it pays.
 
-    It begins with the owners of now after whole clusters have moved, and where a division made
-    anew leaves more pairs together, less what its moves cost, with that one. In small graphs it
+    It begins with the owners of now after whole clusters have moved, and where a fresh
+    division leaves more pairs together, less what its moves cost, with that one. In small graphs it
     begins with either, and with the owners of now as they are, which is seldom best. Limits come
     first in any case.
     """
-    renamed = _renamed(task, homes, anew)
+    renamed = _renamed(task, homes, fresh)
     if np.array_equal(renamed, homes):
         return renamed  # equal questions have equal answers
     as_now = np.where(homes < 0, renamed, homes)
@@ -146,18 +146,18 @@ def _regrouped(task: Task, homes: Parts, as_now: Parts) -> Parts:
     return regroup(graph, gathered, clusters, task.limits, home=homes, inertia=task.inertia)
 
 
-def _renamed(task: Task, homes: Parts, anew: Parts) -> Parts:
+def _renamed(task: Task, homes: Parts, fresh: Parts) -> Parts:
     """Give new parts the names of those old ones, of the same size, that hold most of them."""
     parts, shares = task.parts, task.shares
     settled = homes >= 0
-    pairs = homes[settled] * np.int64(parts) + anew[settled]
+    pairs = homes[settled] * np.int64(parts) + fresh[settled]
     counts: Any = np.bincount(pairs, task.graph.loads[settled], parts * parts)
     overlap = counts.reshape(parts, parts)
     different = (shares[:, :, np.newaxis] != shares[:, np.newaxis, :]).any(axis=0)
     overlap[different] = -task.graph.loads.sum() - 1  # never worth it: equals are exchanged only
     names = np.empty(parts, dtype=np.int32)
     names[best_matching(overlap)] = np.arange(parts)
-    return names[anew]
+    return names[fresh]
 
 
 def _metis(task: Task, seed: int) -> Parts:

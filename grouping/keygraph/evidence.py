@@ -123,7 +123,7 @@ class Evidence:
             before, now = _loads(ever, name, keys), _loads(last, name, keys)
             share = np.divide(now, counts.counts, out=np.ones_like(now), where=counts.counts > 0)
             whole = before / np.where(share > 0, share, 1.0)
-            # Of those that no pair of the last epoch tells of, the count itself is to be added.
+            # Keys that are in no pair of the last epoch are added by their counts.
             ever_counts[name] = KeyCounts(
                 counts.keys, whole + np.where(now > 0, 0.0, counts.counts)
             )

@@ -4,7 +4,7 @@ The paper's problem bounds the load of each operator separately, so a key carrie
 each operator and METIS has to balance all of them. pymetis passes a single weight on to METIS,
 although METIS itself takes several. Its compiled module carries METIS' own entry points, and this
 module calls them directly; where they cannot be found, it falls back to one weight, the sum, and
-whoever asked evens out what is left.
+the caller evens out what is left.
 
 References:
     G. Karypis, V. Kumar, "Multilevel algorithms for multi-constraint graph partitioning",
@@ -67,7 +67,7 @@ def split(
     if parts == 1:
         return np.zeros(len(graph), dtype=np.int32)
     if len(graph) <= parts:
-        # METIS complains on the terminal, and leaves most of so many parts empty.
+        # METIS complains on the terminal, and leaves most of that many parts empty.
         return np.arange(len(graph), dtype=np.int32)
     some = loads.any(axis=0)  # METIS is not asked to even out what is not there
     if not some.any():

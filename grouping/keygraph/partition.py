@@ -75,14 +75,14 @@ def partition_keys(  # noqa: PLR0913
         parts: how many parts there are.
         imbalance: how many times its share of an operator's load a part may get.
         previous: who owns the keys now, a table for each operator. The keys are then not divided
-            anew but moved as far as it pays, see ``inertia``, which moves much less state. Where
-            they would be divided anew just as they are, they stay.
+            from scratch but moved as far as it pays, see ``inertia``, which moves much less state.
+            Where a division from scratch would give what is there, they stay.
         capacities: how much each part can take, relative to the others; or a row of such numbers
             for each operator. Equal if left out.
         racks: the rack of each part. Pairs are kept in a rack where they cannot be in a part.
         inertia: with ``previous``, the price of a move: what share of the tuples of the keys that
             move must become local by it, be it one key or a cluster of them. 0 takes the best
-            division found, whatever has to move.
+            division found, however much has to move.
         tries: how many times to divide at least, with different seeds; the best is taken.
         seed: equal seeds give equal answers.
 
@@ -99,7 +99,7 @@ def partition_keys(  # noqa: PLR0913
         graph,
         shares,
         reachable_limits(graph, shares, imbalance),
-        # Nobody is at home at an owner that is gone.
+        # Keys of an owner that is gone have no home.
         None if owners is None else np.where(owners < parts, owners, np.int32(-1)),
         checks.amount("inertia", inertia, up_to=1.0),
         checks.whole("tries", tries, at_least=1),

@@ -18,7 +18,7 @@ from grouping.keygraph.key_graph import KeyGraph
 from sketches.arrays import Floats, Parts
 
 _CELLS_AT_A_TIME = 1 << 22  # of the table of keys and parts, 32 MiB
-_MOST_DEALT = 1 << 12  # keys that are each dealt out; where so many are too heavy, few matter
+_MOST_DEALT = 1 << 12  # keys that are each dealt out; where more are too heavy, few matter
 _PATIENT_REFUSALS = 16
 _HASTE = 0.8  # of the room that there is, afterwards; each time a fifth is refused at least
 _ALMOST_ZERO = 1e-300
@@ -75,7 +75,7 @@ def repair(graph: KeyGraph, parts: Parts, limits: Floats) -> Parts:
 
     Returns:
         The new part of each key; parts are above their limit only where none of their keys fits
-        elsewhere and dealing out the heavy keys anew does not help; parts that cannot take keys
+        elsewhere and dealing out the heavy keys again does not help; parts that cannot take keys
         have none.
     """
     parts = parts.copy()
@@ -216,7 +216,7 @@ def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Floats) -> Pa
     """Deal out the keys of one operator that are too heavy to be moved one by one.
 
     First each to the part it is paired with most that still has room, then, if that does not fit
-    either, to the part that is the least full with it. Whatever helps is taken.
+    either, to the part that is the least full with it. What helps is taken.
     """
     loads, here = graph.loads[span], parts[span]
     room = limits - np.bincount(here, loads, len(limits))
@@ -273,7 +273,7 @@ def within_room(groups: Parts, amounts: Floats, room: Floats) -> NDArray[np.bool
     waiting = np.flatnonzero(amounts <= left[groups])
     while len(waiting):
         fits = running_sums(groups[waiting], amounts[waiting]) <= left[groups[waiting]]
-        # The first of each group fits alone, whatever rounding says of sums.
+        # The first of each group fits alone, even if a rounded sum says otherwise.
         fits[np.unique(groups[waiting], return_index=True)[1]] = True
         taken = waiting[fits]
         chosen[taken] = True

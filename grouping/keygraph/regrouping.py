@@ -133,7 +133,7 @@ class _Search:
         self._homes = inertia * groups.at_home
         self._rows = np.arange(len(groups.parts))
         self._passed: dict[tuple[bytes, float], Integers] = {}
-        # Whatever gains less than that may gain by rounding only.
+        # A smaller gain may be rounding only.
         self.least = _ROUNDING * float(groups.weights.sum() + groups.loads.sum())
 
     def value(self, parts: Integers) -> float:

@@ -30,7 +30,7 @@ Arrival: TypeAlias = tuple[Address, DataTuple]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance of an operator: processes tuples, and hands its keys over when told to.
+    """One instance of an operator: processes tuples, and hands its keys over when it has to.
 
     >>> from grouping.migration.protocol import OUTSIDE, Address, Configuration
     >>> from grouping.migration.protocol import DataTuple, Job, Message
@@ -146,7 +146,7 @@ class _Turn:
         self.process(sender, data)
 
     def check_owner(self, sender: Address, data: DataTuple, former: int) -> None:
-        """Refuse a tuple that nobody may send here; after the switch, former owners are past."""
+        """Refuse a tuple that no one may send here; after the switch, former owners are past."""
         owners = {self.now.new.owner(self.operator, data.key(self.operator))}
         if not self.now.switched:
             owners.add(former)
@@ -167,7 +167,7 @@ class _Turn:
             self.post(routing.home(self.now.job, successor, data), data)
 
     def prepare(self, configuration: Configuration) -> None:
-        """Remember the owners to come; a manager that crashed asks again, and is told again."""
+        """Remember the owners to come; a manager that crashed asks again, and is answered again."""
         epoch, ended = configuration.epoch, self.now.old.epoch
         if epoch > ended + 1:
             raise InvalidValueError(
@@ -228,8 +228,8 @@ class _Turn:
         """Refuse word of a reconfiguration that this instance is not in."""
         if epoch != self.now.new.epoch or epoch == self.now.old.epoch:
             raise InvalidValueError(
-                f"{sender} told {self.now.address} of epoch {epoch}, which is not under way there; "
-                "nobody may switch before all have acknowledged"
+                f"{sender} named epoch {epoch}, which is not under way at {self.now.address}; "
+                "switch only when all have acknowledged"
             )
 
     @property

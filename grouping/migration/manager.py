@@ -91,7 +91,7 @@ class Manager:
 
         Raises:
             InvalidValueError: owners were decided that do not fit the job, or an answer came that
-                nobody asked for.
+                was not asked for.
         """
         match event:
             case Begin():
@@ -170,18 +170,18 @@ class Manager:
     def _check_phase(self, phase: Phase, news: str) -> None:
         if self.phase is not phase:
             raise InvalidValueError(
-                f"the manager is told {news} while it is {self.phase}, not {phase}; "
+                f"the manager gets {news} while it is {self.phase}, not {phase}; "
                 "answer only what it asks, once, and not for a manager that crashed"
             )
 
 
 def _rest_if_done(
-    manager: Manager, told: tuple[Message, ...] = ()
+    manager: Manager, sent: tuple[Message, ...] = ()
 ) -> tuple[Manager, tuple[Instruction, ...]]:
     if manager.phase is Phase.SWITCHING and manager.done.issuperset(manager.job.addresses):
         resting, more = _rest(manager)
-        return resting, (*told, *more)
-    return manager, told
+        return resting, (*sent, *more)
+    return manager, sent
 
 
 def _rest(manager: Manager) -> tuple[Manager, tuple[Instruction, ...]]:

@@ -38,7 +38,7 @@ A count would do for a job. A history shows what is lost, doubled or out of orde
 class Job:
     """The operators of a running job, and who feeds whom.
 
-    An operator that nobody feeds is a source. The instances are those that take part in a
+    An operator without an input is a source. The instances are those that take part in a
     reconfiguration: to scale out, start more before it; to scale in, stop some after it.
 
     >>> job = Job({"read": 1, "count": 2}, (("read", "count"),))
@@ -264,7 +264,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Told to the manager from outside, such as every ten minutes: see about other owners."""
+    """From outside to the manager, such as every ten minutes: look for better owners."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ sent or done. So every interleaving and every crash can be tried, and the tests 
 
 The protocol, with the numbers of the paper's figure 6: the manager asks all instances for metrics
 ①, gets them ②, has new owners worked out, saves them, sends them to all ③, and waits for every
-acknowledgement ④. It tells the sources to switch ⑤. An instance that was told so by all that feed
+acknowledgement ④. It tells the sources to switch ⑤. An instance that got this from all that feed
 it routes by the new owners from then on, sends the state of keys that it no longer owns to their
 new owners ⑥, and tells all it feeds to switch ⑤. Tuples that come before the state of their key
 wait for it.
@@ -30,9 +30,9 @@ Where Algorithm 1 is silent, this is what is done:
 3. *Keys without state.* A tuple may wait for a key that never had any, so ⑥ is sent empty too.
 4. *Waiting.* ⑤ goes on as soon as an instance routes by the new owners and has sent its state. To
    wait for its siblings' state first, as published, delays all operators behind it for nothing.
-5. *The end.* Nobody tells the manager when all is over, and a second reconfiguration that begins
-   within the first would mix their messages. Each instance sends `Done`; until all have, another
-   wish waits. All messages of a reconfiguration carry its epoch.
+5. *The end.* No message tells the manager that all is over, and a second reconfiguration that
+   begins within the first would mix their messages. Each instance sends `Done`; until all have,
+   another wish waits. All messages of a reconfiguration carry its epoch.
 6. *A crash of the manager.* It does not know how far it had come, so it sends what it saved to all
    again. Instances answer as they would have: those that are done acknowledge and say `Done`
    again. ⑤ is said again only to the sources, who ignore what they have done already. A crash

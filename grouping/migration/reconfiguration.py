@@ -28,7 +28,7 @@ Places: TypeAlias = NDArray[np.intp]
 
 
 class Assigns(Protocol):
-    """Whatever says which of a known number of instances owns a key, such as a routing table."""
+    """Says which of a known number of instances owns a key, such as a routing table."""
 
     @property
     def instances(self) -> int | None:
@@ -63,7 +63,7 @@ class Transfer(ArrayValue):
 
 @dataclass(frozen=True, eq=False)
 class InstanceChange(ArrayValue):
-    """What one instance is told: the three parts of the paper's reconfiguration message.
+    """What one instance gets: the three parts of the paper's reconfiguration message.
 
     Attributes:
         instance: which one.
@@ -126,7 +126,7 @@ class Reconfiguration(ArrayValue):
         )
 
     def changes(self) -> tuple[InstanceChange, ...]:
-        """Return what each instance is told, in their order; also those that nothing concerns."""
+        """Return the message for each instance, in their order; some have nothing to do."""
         send: list[list[Transfer]] = [[] for _ in range(self.instances)]
         receive: list[list[Transfer]] = [[] for _ in range(self.instances)]
         for transfer in self.transfers():  # by sender, so that each list comes out in order
@@ -179,7 +179,7 @@ def reconfigure(old: Assigns, new: Assigns, keys: Any, *, sizes: Any = None) -> 
     column = as_keys(keys, copy=False)
     if sizes is not None:
         sizes = weights("sizes", sizes, len(column))
-    # Sorted by code, the answer is the same whatever order the keys come in.
+    # Sorted by code, the answer is the same for any order of the keys.
     by_code = np.argsort(column.codes, kind="stable")
     _refuse_twice(column, by_code)
     senders = _owners("old", old, column, before)

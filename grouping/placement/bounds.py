@@ -13,7 +13,7 @@ def least_distance(problem: PlacementProblem) -> float:
 
     For a distance of ``d``, each node above its target by more has to give load away, and each
     one below by more has to be given some. What that costs at least is known node by node: so
-    much load takes at least so many groups, and costs at least what the cheapest per load do; and
+    much load takes at least that many groups, and costs at least what the cheapest per load do; and
     one group alone is enough only if its load is right. A group that moves serves one giver and
     one receiver: givers together, and receivers together, must fit the budget, and all of them
     together twice the budget.
@@ -78,8 +78,8 @@ class _Purchase:
 
     def __init__(self, loads: Floats, costs: Floats) -> None:
         self._loads, self._costs = loads, costs
-        self._most = np.cumsum(np.sort(loads)[::-1])  # the load of so many groups, at most
-        self._cheapest = np.cumsum(np.sort(costs))  # what so many groups cost, at least
+        self._most = np.cumsum(np.sort(loads)[::-1])  # at k - 1: the load of k groups, at most
+        self._cheapest = np.cumsum(np.sort(costs))  # at k - 1: what k groups cost, at least
         free = costs == 0
         order = np.argsort(np.where(free, -np.inf, -loads / np.where(free, 1.0, costs)))
         self._bought = np.concatenate([[0.0], np.cumsum(loads[order])])

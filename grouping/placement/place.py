@@ -87,7 +87,7 @@ def place_groups(  # noqa: PLR0913
         worth: with traffic, what share of it has to become local for each share of all groups
             that moves, both by cost.
         rounds: how often a part of the moves is taken back, in search of better ones.
-        time_limit: for so many seconds a solver looks for something better, from what was found,
+        time_limit: how many seconds a solver looks for something better, from what was found,
             and for a better bound; without, none does.
         solver: which one: "CBC" or "HiGHS".
 

@@ -1,4 +1,4 @@
-"""Dispatchers that go by the length of queues or by what nobody can know, for comparison."""
+"""Dispatchers that go by the length of queues or by the truth, for comparison."""
 
 import math
 from abc import abstractmethod
@@ -22,16 +22,16 @@ Load: TypeAlias = Callable[[int], float]
 
 _PAIRS_AT_A_TIME = 1 << 10
 
-# Work that was added and taken away again may leave so many seconds less than none.
+# Adding and subtracting work rounds: a backlog may come out this many seconds below zero.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """So many of your tuples are done. From an instance to one sender.
+    """Says how many of a sender's tuples are done. From an instance to that sender.
 
     Attributes:
-        instance: who says so.
+        instance: the one that says so.
         done: how many it has executed since it began, so that the last one heard says it all.
     """
 
@@ -44,7 +44,7 @@ class Acknowledgement:
 
 
 class Acknowledger(Reporter):
-    """Tells each sender how many of its tuples are done, after every so many of them.
+    """Tells each sender how many of its tuples are done, after every few of them.
 
     >>> acknowledger = Acknowledger(4, senders=1, every=2)
     >>> [acknowledger.executed(0, 7, 1.0, 1.0, None) for _ in range(2)]
@@ -68,7 +68,7 @@ class Acknowledger(Reporter):
 
 
 class SilentReporter(Reporter):
-    """Tells nothing: for dispatchers that know without being told."""
+    """Sends nothing: for dispatchers that see the truth."""
 
     def executed(
         self, sender: int, code: int, seconds: float, now: float, carried: Message | None

@@ -1,6 +1,6 @@
 """Groupings to compare with: the shortest queue, two choices, and full knowledge.
 
-They say how good a grouping can be that is told everything, and what that costs. Those that go by
+They show how good a grouping can be that knows everything, and what knowing costs. Those that go by
 acknowledgements could be used on a real cluster, with a message for every tuple or every few; the
 others need the truth, which only a simulation has.
 """
@@ -29,22 +29,22 @@ from sketches.errors import InvalidValueError
 class ShortestQueue(Grouping):
     """Send each tuple to the instance where the fewest tuples wait; of equals, in turn.
 
-    By itself a sender knows of its own tuples only, and which of them are done it is told by
-    acknowledgements. Batches that are routed without hearing any are dealt out in turn, as every
+    A sender knows only its own tuples, and learns from acknowledgements which of them are done.
+    Batches that are routed without hearing any are dealt out in turn, as every
     tuple would seem to wait for ever.
 
     >>> grouping = ShortestQueue()
     >>> sender, instance = grouping.dispatcher(2), grouping.reporter(0, instances=2)
     >>> [sender.dispatch(7, 0.0)[0] for _ in range(2)]
     [0, 1]
-    >>> [(_, told)] = instance.executed(0, 7, seconds=1.0, now=1.0, carried=None)
-    >>> sender.receive(told, 1.0)
+    >>> [(_, message)] = instance.executed(0, 7, seconds=1.0, now=1.0, carried=None)
+    >>> sender.receive(message, 1.0)
     >>> sender.dispatch(7, 1.0)[0]
     0
 
     Attributes:
-        acknowledge: after how many executed tuples of one sender it is told so: with 1 there are
-            as many messages as tuples.
+        acknowledge: after how many executed tuples of a sender it gets an acknowledgement: with 1
+            there are as many messages as tuples.
         instant: whether senders know at any moment how many tuples wait or are on their way, of
             all senders, without a message. That needs the truth.
     """
@@ -89,8 +89,8 @@ class TwoChoices(Grouping):
     [0, 0, 1, 1]
 
     Attributes:
-        seed: what the instances are drawn from, anew for each sender.
-        acknowledge: after how many executed tuples of one sender it is told so.
+        seed: what the instances are drawn from; each sender has draws of its own.
+        acknowledge: after how many executed tuples of a sender it gets an acknowledgement.
         instant: whether senders know at any moment how many seconds of work the two instances
             have before them, of all senders, without a message. That needs the truth.
 
@@ -138,7 +138,7 @@ class FullKnowledge(Grouping):
     """Send each tuple to where it will be done first, knowing all work that there is.
 
     Greedy online scheduling with the true costs: what `OnlineShuffle` would do if its estimates
-    were perfect. On instances that are alike, this is the instance with the least unfinished
+    were perfect. On instances of one speed, this is the instance with the least unfinished
     work; where they differ in speed, what the tuple takes there counts as well. Ties in turn.
 
     It needs the truth, which only a simulation has, and routes no batches.
@@ -174,7 +174,7 @@ def _check_knowledge(grouping: ShortestQueue | TwoChoices) -> None:
         )
     if grouping.instant and every != 1:
         raise InvalidValueError(
-            f"acknowledge={every} and instant=True: who knows at once is told nothing; give one"
+            f"acknowledge={every} and instant=True, which has no acknowledgements; give one"
         )
 
 

@@ -21,7 +21,7 @@ class CostEvidence:
 
     >>> measured = [CostSketch(width=16, depth=2, exact=8) for _ in range(2)]
     >>> for sketch in measured:
-    ...     sketch.update(["cheap", "dear"] * 50, [1.0, 9.0] * 50)
+    ...     sketch.update(["cheap", "costly"] * 50, [1.0, 9.0] * 50)
     >>> evidence = CostEvidence.of(measured)
     >>> evidence.explained, evidence.spread, evidence.paces
     (1.0, 0.8, (1.0, 1.0))
@@ -51,7 +51,7 @@ class CostEvidence:
         halves = [_Means.of(_added(measured[place::2])) for place in range(min(2, len(measured)))]
         explained = _explained(halves)
         if explained is None:
-            # Whoever names a key for costs to depend on is believed until there is a reason not to.
+            # Costs are taken to depend on a key that was named, until there is evidence.
             explained = 1.0 if estimates.spread else 0.0
         return cls(costs, paces, explained, estimates.spread)
 
@@ -117,7 +117,7 @@ def _pace(own: _Means, usual: _Means) -> float:
 def _explained(halves: Sequence[_Means]) -> float | None:
     """Return how much of the differences between keys at one half the other half foretells.
 
-    None where there is nobody to compare with: one instance alone, or hardly any key that both
+    None where there is nothing to compare with: one instance alone, or hardly any key that both
     halves have seen.
     """
     shares = []

@@ -12,20 +12,20 @@ from sketches.arrays import Floats, Parts
 from sketches.checks import weights, whole
 from sketches.errors import InvalidValueError
 
-# Of so many tuples of one cost it is quicker to work out at once where they go.
+# From this many tuples of one cost on, it is quicker to work out at once where they go.
 _LONG_RUN = 48
 
-# Heaps for so many speeds are quicker than looking through all instances.
+# Up to this many speeds, a heap for each is quicker than looking through all instances.
 _MOST_HEAPS = 8
 
 
 def longest_first(costs: Any, instances: int, *, loads: Any = None, speeds: Any = None) -> Parts:
-    """Return the instance of each tuple: the dearest first, each to where it is done first.
+    """Return the instance of each tuple: the costliest first, each to where it is done first.
 
     Of instances where it would be done at the same time, the one with the lowest number; of
     tuples of one cost, the first. Tuples that cost nothing are dealt out in turn. On instances
-    that are alike and begin empty, the last is done no later than 4/3 - 1 / (3 * instances) times
-    the time of the best division.
+    that are equally fast and begin empty, the last is done no later than 4/3 - 1 / (3 * instances)
+    times the time of the best division.
 
     Tuples of one cost are gone through together, so that many of few costs take little time.
 
@@ -169,8 +169,8 @@ class _Division:
         loads = self._loads.tolist()
         heaps = []
         for speed in np.unique(self._speeds):
-            alike = np.flatnonzero(self._speeds == speed).tolist()
-            heaps.append([(loads[instance], instance) for instance in alike])
+            equal = np.flatnonzero(self._speeds == speed).tolist()
+            heaps.append([(loads[instance], instance) for instance in equal])
             heapify(heaps[-1])
         steps = [(costs / speed).tolist() for speed in np.unique(self._speeds)]
         chosen = _one_heap(heaps[0], steps[0]) if len(heaps) == 1 else _some_heaps(heaps, steps)

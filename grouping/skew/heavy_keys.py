@@ -16,7 +16,7 @@ from sketches.space_saving import SpaceSaving
 
 Shares: TypeAlias = NDArray[np.float64]
 
-# The head is looked at anew after so many tuples of the stream, and more often at its start.
+# The head is looked at again after this many tuples, and more often at the start of the stream.
 # By tuples rather than by batches, so that routing does not depend on how the stream was cut.
 _FIRST_LOOK = 1 << 8
 _LONGEST_WAIT = 1 << 14

@@ -191,7 +191,7 @@ class SparkCountMin:
 
 
 def _drawn(seed: int, count: int) -> Integers:
-    """Return what Java's ``Random(seed).nextInt(2^31 - 1)`` returns, so many times."""
+    """Return what Java's ``Random(seed).nextInt(2^31 - 1)`` returns, the first ``count`` times."""
     multiplier, mask = 0x5DEECE66D, (1 << 48) - 1
     state = (seed ^ multiplier) & mask
     found: list[int] = []

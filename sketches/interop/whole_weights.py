@@ -10,7 +10,7 @@ from sketches.errors import InvalidValueError
 
 
 def whole_weights(weights: Any, length: int, *, most: int) -> Integers:
-    """Return a weight for each of so many keys, one without any given.
+    """Return a weight for each of ``length`` keys: 1 where no weights are given.
 
     Raises:
         InvalidValueError: they are no whole numbers from 0 on, or add up to more than ``most``.

@@ -469,7 +469,7 @@ REFUSALS = {
     "a float": (1.5, r"keys of type float cannot be read"),
     "a bytearray": (bytearray(b"ab"), r"keys of type bytearray cannot be read"),
     "a memoryview": (memoryview(b"ab"), r"keys of type memoryview cannot be read"),
-    "floats": ([1.5], r"key 1.5 of type float at 0 cannot be counted; two floats that print alike"),
+    "floats": ([1.5], r"key 1.5 of type float at 0 cannot be counted; floats that print the same"),
     "one date": (date(2020, 1, 1), r"datetime.date\(2020, 1, 1\) is one key, not a sequence"),
     "integers among truth": ([True, 1], r"key 1 of type int at 1 is not of the kind of the first"),
     "a datetime among dates": (
@@ -522,7 +522,7 @@ REFUSALS = {
     ),
     "an array of floats": (
         np.array([1.0]),
-        r"keys of type float64 cannot be counted; two floats that print alike may differ: round",
+        r"keys of type float64 cannot be counted; floats that print the same may differ: round",
     ),
     "an array without length": (np.array(5), r"keys of shape \(\) are not a column"),
     "three columns": (np.zeros((2, 3), int), r"keys of shape \(2, 3\) are not a column; give one"),

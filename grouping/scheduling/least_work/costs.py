@@ -158,7 +158,7 @@ _NOTABLE = 0.01  # below this share of the squares of costs, errors do not matte
 
 
 class InstanceCosts:
-    """What tuples cost at each instance: learned of all together, as far as they are alike.
+    """What tuples cost at each instance: learned from all together, as far as they agree.
 
     What one instance has learned holds for the others, so all is learned in one table, which is
     filled as many times faster. An instance that is sure to be faster or slower gets a pace: how

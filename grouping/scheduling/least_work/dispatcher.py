@@ -9,7 +9,7 @@ from grouping.feedback import Dispatcher, Message
 from grouping.scheduling.least_work.costs import InstanceCosts
 from grouping.scheduling.least_work.messages import Expected, Report
 
-_REMEMBERED = 64  # serial numbers by which reports that come twice are told
+_REMEMBERED = 64  # serial numbers kept to recognise reports that come twice
 _RECENT = 0.9  # what earlier reports count in how much of an instance's work is this sender's
 
 
@@ -17,8 +17,8 @@ class WorkDispatcher(Dispatcher):
     """Keeps a clock for each instance: when it will have done all that it was sent.
 
     A tuple goes to the instance whose clock shows least, and moves it on by what the tuple will
-    probably cost. A clock never falls behind the time, for nobody works in advance. A report says
-    when a certain tuple was really done; clock and expectation are then put right by the same
+    probably cost. A clock never falls behind the time, as no instance works in advance. A report
+    says when a certain tuple was really done; clock and expectation are then put right by the same
     amount, for all that was sent later waits for it.
 
     Where others send to the same instances, what they send meanwhile is not known. They will be

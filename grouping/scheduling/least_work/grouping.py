@@ -34,9 +34,9 @@ class LeastWork(Grouping):
     """Send each tuple to the instance that will be done with it first, by what its key costs.
 
     >>> costs = CostSketch(width=55, depth=4, exact=10)
-    >>> costs.update(["cheap", "dear"], [1.0, 3.0])
+    >>> costs.update(["cheap", "costly"], [1.0, 3.0])
     >>> router = LeastWork(costs=costs).router(2)
-    >>> router.route(5, ["dear", "cheap", "cheap", "cheap", "cheap"]).tolist()
+    >>> router.route(5, ["costly", "cheap", "cheap", "cheap", "cheap"]).tolist()
     [0, 1, 1, 1, 0]
 
     Where it hears from the instances, it learns costs as it goes, and also how far each instance
@@ -49,8 +49,9 @@ class LeastWork(Grouping):
             long its queue is, before it reports.
         keys: of how many keys the costs are kept by themselves, by each sender.
         costs: what is known at the start.
-        paces: for each instance, how many times as long as usual it takes; all alike if empty.
-        longest_first: whether a router may send the dearest tuples of each batch first, which
+        paces: for each instance, how many times as long as usual it takes; empty if all take as
+        long.
+        longest_first: whether a router may send the costliest tuples of each batch first, which
             divides it more evenly. Where tuples go then depends on how the stream is cut.
 
     References:
@@ -85,7 +86,7 @@ class LeastWork(Grouping):
         object.__setattr__(self, "tolerance", tolerance)
         object.__setattr__(self, "keys", whole("keys", self.keys, at_least=1))
         object.__setattr__(self, "paces", paces)
-        # A copy: whoever counts goes on counting in theirs.
+        # A copy, as the caller may go on counting in the sketch.
         object.__setattr__(self, "costs", None if self.costs is None else self.costs.copy())
 
     @property
@@ -168,9 +169,10 @@ class WorkRouter(KeyRouter):
     Args:
         instances: how many instances there are.
         costs: what tuples of each key cost.
-        paces: for each instance, how many times as long as usual it takes; all alike if empty.
+        paces: for each instance, how many times as long as usual it takes; empty if all take as
+        long.
         start: which instance is the first among equals; counted in turn beyond the last.
-        longest_first: whether to begin with the dearest tuples of each batch.
+        longest_first: whether to begin with the costliest tuples of each batch.
     """
 
     def __init__(
@@ -189,7 +191,7 @@ class WorkRouter(KeyRouter):
         self._longest_first = longest_first
         self._order = (np.arange(instances) + start) % instances
         self._loads = np.zeros(instances)  # in the order above
-        # Of instances that are alike, loads and costs are counted in whole units, so that sums are
+        # Of instances of one pace, loads and costs are counted in whole units, so that sums are
         # exact and each fits a float together with the place it is of.
         _, exponent = math.frexp(costs.mean)
         self._unit = math.ldexp(1.0, exponent - _DIGITS)

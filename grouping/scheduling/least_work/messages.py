@@ -10,7 +10,7 @@ class Expected:
     """Travels with a tuple: what its sender expects of it.
 
     Attributes:
-        number: the how-manieth tuple of this sender for this instance it is, from 1.
+        number: counts the tuples of this sender for this instance, from 1.
         seconds: how long it is expected to take there.
     """
 
@@ -27,7 +27,7 @@ class Report:
 
     Attributes:
         instance: who tells.
-        serial: its how-manieth report for this sender, from 1.
+        serial: counts its reports for this sender, from 1.
         done: the number of the last tuple of this sender that was executed.
         tallies: the tuples of this sender that were executed since the report before, by key.
         mine: how many seconds the instance has worked on tuples of this sender.

@@ -15,10 +15,10 @@ _RISE = 1.1  # by how much the threshold changes when reports come too often, or
 class WorkReporter(Reporter):
     """Adds up by how much the costs of tuples differed from what their senders expected.
 
-    As long as the two agree, a sender knows how long the queue here is without being told. So
-    nothing is said until they have drifted apart by more than a threshold, and the message then
+    As long as the two agree, a sender knows how long the queue here is without a message. So
+    none is sent until they have drifted apart by more than a threshold, and the message then
     says all: how far the queue has come, and what each key has cost. Where costs are noise that
-    nobody can expect, the threshold rises until messages come as often as they may.
+    cannot be predicted, the threshold rises until messages come as often as they may.
 
     Args:
         instance: whose half it is.
@@ -69,12 +69,12 @@ class WorkReporter(Reporter):
 
     def _is_due(self, account: "_Account") -> bool:
         if account.serial < _EARLY:
-            # Whoever knows nothing yet is told soon.
+            # A sender that knows nothing yet gets its first reports soon.
             return account.waiting >= 1 << account.serial
         if account.allowed < 1.0:
             return False
         usual = self._busy / self._executed
-        drifted = abs(self._drift - account.told)
+        drifted = abs(self._drift - account.reported)
         return drifted > account.threshold * self._tolerance * usual or account.waiting >= _MOST
 
     def _report(self, account: "_Account") -> Report:
@@ -83,7 +83,7 @@ class WorkReporter(Reporter):
             account.threshold = max(1.0, account.threshold * (_RISE if often else 1 / _RISE))
         account.serial += 1
         account.allowed -= 1.0
-        account.told = self._drift
+        account.reported = self._drift
         account.waiting = 0
         tallies = tuple((code, *known) for code, known in account.tallies.items())
         account.tallies = {}
@@ -93,16 +93,16 @@ class WorkReporter(Reporter):
 
 
 class _Account:
-    """What one sender was told, and what it will be told next."""
+    """What was reported to one sender, and what the next report will say."""
 
     __slots__ = (
         "allowed",
         "done",
         "mine",
+        "reported",
         "serial",
         "tallies",
         "threshold",
-        "told",
         "waiting",
     )
 
@@ -113,5 +113,5 @@ class _Account:
         self.serial = 0
         self.tallies: dict[int, tuple[int, float]] = {}
         self.threshold = 1.0
-        self.told = 0.0
+        self.reported = 0.0
         self.waiting = 0

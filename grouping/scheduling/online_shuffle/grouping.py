@@ -8,7 +8,7 @@ next tuple to the least. The parts: `online_shuffle_messages` is what they say t
 An instance counts the tuples of each key and adds up their seconds, in two Count-Min matrices F
 and W. After a window of tuples it takes a snapshot of W/F; after the next it compares. Once the
 sum of changes is at most ``tolerance`` of the sum of the snapshot, it sends F and W to the
-schedulers and begins anew.
+schedulers and starts again from zero.
 
 A scheduler deals tuples out in turn (ROUND_ROBIN) until it has matrices of every instance. Then
 each tuple goes to the least of its estimates, which grows by what the tuple is expected to cost
@@ -35,11 +35,11 @@ What the paper does not say, and what is done here:
    authors' program with ``resync=window``, and not in the paper.
 7. *Several schedulers.* Each has estimates of its own, of what it has given itself, and is
    answered by the work that was done for it alone: the sum of balanced loads is balanced. If all
-   were told of all work, all would turn to the same instance at once: four schedulers then took
-   six times as long. The clock on the wall tells no such parts, so ``wall_clock`` is for one
+   heard of all work, all would turn to the same instance at once: four schedulers then took
+   six times as long. A wall clock does not separate such parts, so ``wall_clock`` is for one
    scheduler only. Matrices go to all.
 
-An instance that starts anew has forgotten how much it has done: give it a new reporter, and all
+An instance that restarts has forgotten how much it has done: give it a new reporter, and all
 schedulers new dispatchers.
 
 References:

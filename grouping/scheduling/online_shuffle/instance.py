@@ -55,7 +55,7 @@ class CostWatch:
         return False
 
     def hand_over(self, *, instance: int, number: int) -> Matrices:
-        """Return the matrices of all windows so far, and begin anew."""
+        """Return the matrices of all windows so far, and start again from zero."""
         matrices = self._costs.matrices(instance=instance, number=number)
         self._costs.reset()
         self.snapshot = None

@@ -1,11 +1,11 @@
-"""Who has the least to do: instances in the order of their loads."""
+"""Instances in the order of their loads, the least loaded first."""
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 
 class Loads:
-    """The loads of instances, and which of them is least; of equals, whose turn is longest ago.
+    """The loads of instances, and which is least; of equals, the one whose turn is longest ago.
 
     Finding the least and changing one takes time in the order of log(instances).
 

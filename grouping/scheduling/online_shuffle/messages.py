@@ -9,7 +9,7 @@ from sketches.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How far am I off? Travels with a tuple, from a scheduler to an instance.
+    """Asks how far an estimate is off. Travels with a tuple, from a scheduler to an instance.
 
     Attributes:
         epoch: which synchronisation it belongs to; they are counted from 1.
@@ -27,10 +27,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """By so much. From an instance to the scheduler that asked.
+    """Says by how much the estimate is off. From an instance to the scheduler that asked.
 
     Attributes:
-        instance: who answers.
+        instance: the one that answers.
         epoch: that of the question.
         delta: the seconds to be added to the estimate.
     """

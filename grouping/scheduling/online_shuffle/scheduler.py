@@ -1,4 +1,4 @@
-"""The scheduler's half of online shuffle grouping: it sends tuples to who has least to do."""
+"""The scheduler of online shuffle grouping: sends tuples to the instance with the least to do."""
 
 from collections import deque
 from enum import Enum
@@ -100,7 +100,7 @@ class OnlineShuffleDispatcher(Dispatcher):
         return instance, None
 
     def receive(self, message: Message, now: float) -> None:
-        """Take in matrices or an answer, in whatever order and however often they come.
+        """Take in matrices or an answer; they may come in any order, and more than once.
 
         Raises:
             InvalidValueError: no instance here can have sent that. It is as it was.
