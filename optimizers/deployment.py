@@ -96,7 +96,7 @@ class Deployment:
         return Deployment(tuple(homes), self.groups)
 
     def check(self, operator: Operator, instances: int) -> None:
-        """Refuse a deployment that is not of this operator with so many instances."""
+        """Refuse a deployment that does not fit this operator and its number of instances."""
         if len(self.nodes) != instances:
             raise PlanError(
                 f"placement[{operator.name!r}] names nodes for {len(self.nodes)} instances and the "

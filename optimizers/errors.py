@@ -11,7 +11,7 @@
     ├── MissingPackageError      a package that is not installed
     ├── PartitionError           keys that cannot be divided among instances as asked
     ├── TopologyError            a graph of operators that is not a job
-    ├── UnknownNameError         an operator, edge, node or strategy that nobody declared
+    ├── UnknownNameError         an undeclared operator, edge, node or strategy
     ├── PlanError                a decision that this topology or cluster cannot carry out
     │   └── PlanConflictError    two decisions on one thing
     ├── PluginError              a strategy that is registered but cannot be used

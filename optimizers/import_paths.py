@@ -21,9 +21,7 @@ def reference_to(function: Callable[..., Any] | str) -> str:
         raise TopologyError(f"{function!r} is not a function; give one, or its place")
     if isinstance(function, str):
         if not _REFERENCE.fullmatch(function):
-            raise TopologyError(
-                f"{function!r} is not the place of a function; write 'package.module:name'"
-            )
+            raise TopologyError(f"{function!r} is not an import path; write 'package.module:name'")
         return function
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None)

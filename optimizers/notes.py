@@ -22,7 +22,7 @@ class Note:
         about: the operator, edge or node it is about.
         text: the reason, in words.
         figures: the numbers behind it, each with its name; given as pairs or as a mapping.
-        idle: whether the strategy says that it can do nothing for this job, whatever happens in it.
+        idle: whether the strategy says that it can never do anything for this job.
             Engines warn of that once, and comparisons do not judge it.
     """
 
@@ -82,7 +82,7 @@ def _entries(figures: object) -> tuple[Any, ...]:
 def _figure(figure: object) -> tuple[str, float]:
     match figure:
         case (str() as name, value):
-            # Adding zero leaves one zero only: notes that are equal are to be written alike.
+            # Adding zero turns -0.0 into 0.0, so that equal notes are written the same.
             return name, number(f"figure {name!r}", value) + 0.0
         case _:
             raise InvalidValueError(f"figure {figure!r} is not a name with a number")

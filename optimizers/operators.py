@@ -219,12 +219,12 @@ def check_grouping(edge: Edge, target: Operator, grouping: Grouping) -> None:
     if isinstance(grouping, GroupTable) and grouping.key_groups != target.key_groups:
         raise TopologyError(
             f"edge {edge}: the table was made for {grouping.key_groups} key groups and operator "
-            f"{target.name!r} has {target.key_groups}; make it anew for {target.key_groups}"
+            f"{target.name!r} has {target.key_groups}; make one for {target.key_groups}"
         )
     if grouping.instances not in (None, target.parallelism):
         raise TopologyError(
             f"edge {edge}: the grouping was made for {grouping.instances} instances and operator "
-            f"{target.name!r} has {target.parallelism}; make it anew for {target.parallelism}"
+            f"{target.name!r} has {target.parallelism}; make one for {target.parallelism}"
         )
 
 

@@ -90,7 +90,7 @@ _OURS = FrozenMap(
             (
                 "full-knowledge",
                 FullKnowledge,
-                "to where it is done first in truth; for simulations",
+                "to the instance that really finishes it first; for simulations",
             ),
         )
     }

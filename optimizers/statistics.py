@@ -170,7 +170,7 @@ class GroupTraffic(ArrayValue):
 
 @dataclass(frozen=True)
 class Statistics:
-    """A snapshot of one epoch. Whatever was not observed is absent, never zero.
+    """A snapshot of one epoch. What was not observed is absent, never zero.
 
     Attributes:
         epoch: which epoch it is about, counted from 0.
@@ -234,10 +234,10 @@ class Statistics:
     def under(self, old: Layout, new: Layout) -> "Statistics":
         """Return what would have been seen under another layout, of the same stream.
 
-        Named keys are followed: for them it is what is then measured, as far as a key's tuples
-        are alike. Other keys stay in their key groups. What keys and operators did in sum stays
-        as it is; what instances measured of costs stays with them, or goes to others on their
-        nodes where they are gone.
+        Named keys are followed: for them it is what is then measured, as far as a key's
+        tuples cost the same. Other keys stay in their key groups. What keys and operators did in
+        sum stays as it is; what instances measured of costs stays with them, or goes to others on
+        their nodes where they are gone.
 
         Args:
             old: the job as it was laid out when this was seen.

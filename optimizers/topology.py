@@ -296,7 +296,7 @@ class Topology:
             if first != other:
                 raise TopologyError(
                     f"edges {inputs[0]} and {edge} give one key two owners, by {first!r} and by "
-                    f"{other!r}; spread all edges into operator {operator.name!r} alike"
+                    f"{other!r}; give all edges into operator {operator.name!r} one grouping"
                 )
 
 

@@ -22,7 +22,7 @@ _WARM_UP = 2
 
 
 class Output(Console):
-    """A console that leaves it to the command what is done when nobody reads any more."""
+    """A console that leaves it to the command what to do about a closed pipe."""
 
     def on_broken_pipe(self) -> None:
         """Let the error through, where Rich would end the process."""

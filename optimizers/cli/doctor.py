@@ -236,7 +236,7 @@ def session() -> Iterator[Finding]:
             version = spark.version
     except (PenstockError, ImportError) as error:
         yield Finding(Level.PROBLEM, "session", str(error))
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is what is looked for
+    except Exception as error:  # noqa: BLE001  # any error is what is looked for
         notes = "; ".join(getattr(error, "__notes__", ()))
         yield Finding(Level.PROBLEM, "session", f"{error} {notes}", "see what it says there")
     else:
@@ -289,8 +289,8 @@ def accepts(bounds: str, version: str) -> bool:
 
 def java_version(program: Path) -> int | None:
     """Return the feature version of a Java, such as 17; None if it does not tell."""
-    told = _output(str(program), "-version")
-    version = re.search(r'version "(\d+)(?:\.(\d+))?', told or "")
+    printed = _output(str(program), "-version")
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', printed or "")
     if version is None:
         return None
     # Java 8 called itself 1.8.

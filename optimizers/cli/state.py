@@ -63,7 +63,7 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:
-    """Write state anew and remove what nobody needs; return what was done.
+    """Rewrite state and remove files that are no longer needed; return what was done.
 
     Raises:
         CheckpointError: a driver may be at work.
@@ -88,7 +88,7 @@ def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:
     kept = ""
     if living and before != after:
         kept = "; the files that were replaced stay until the next batches are done"
-    return f"compacted; {removed} files that nobody needs any more were removed{kept}"
+    return f"compacted; {removed} files that are no longer needed were removed{kept}"
 
 
 def _overview(checkpoint: Checkpoint) -> Iterator[str]:

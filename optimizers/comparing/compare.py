@@ -45,8 +45,8 @@ def compare(  # noqa: PLR0913
     """Run a job under several optimizers, on the same input, and return what came of each.
 
     Each batch is recorded once. Then every variant runs it, in an order that changes from batch
-    to batch, so that what the machine does meanwhile meets all alike. A sequential run of the same
-    batch says what must come out; see `optimizers.comparing.reference`.
+    to batch, so that other work of the machine slows all of them equally. A sequential run of the
+    same batch says what must come out; see `optimizers.comparing.reference`.
 
     Args:
         topology: the job.

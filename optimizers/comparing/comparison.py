@@ -25,7 +25,7 @@ class Comparison:
         topology: the job, as text.
         where: on what.
         nodes: on how many nodes.
-        imagined: whether the nodes are only thought of, all on one machine.
+        imagined: whether the nodes are virtual, all on one machine.
         warm_up: how many batches at the beginning are left out of all figures.
         variants: what each came to.
         failed: the variants that an error ended, which have no figures; and in a line, which.
@@ -47,7 +47,7 @@ class Comparison:
             raise InvalidValueError("a comparison of nothing says nothing; give a variant")
         numbers = [[facts.batch for facts in outcome.batches] for outcome in self.variants]
         if any(other != numbers[0] for other in numbers):
-            raise InvalidValueError("the variants did not run the same batches; run them anew")
+            raise InvalidValueError("the variants did not run the same batches; run them again")
         if len(numbers[0]) <= self.warm_up:
             raise InvalidValueError(
                 f"{len(numbers[0])} batches are not more than the warm_up={self.warm_up} that are "

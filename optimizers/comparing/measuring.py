@@ -1,4 +1,4 @@
-"""What a comparison keeps of a batch: figures, from what the engine tells of it."""
+"""What a comparison keeps of a batch: figures from the report of the engine."""
 
 from collections import defaultdict
 

@@ -100,7 +100,7 @@ class Lane:
         engine: how; a folder for this variant is made in its checkpoint.
         topology: the job.
         name: of the variant.
-        optimizer: who decides; None for nobody.
+        optimizer: the strategy that decides; None for no decisions.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ def _go_on(lanes: Sequence[Lane]) -> None:
 
 
 def _ignored(_: Step) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def _check_variants(variants: Any) -> None:

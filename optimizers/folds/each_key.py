@@ -126,7 +126,7 @@ class EachKey(Fold):
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> NoReturn:
         """Refuse, as the function wants to know its key; see `step`."""
-        raise FoldError(f"{self!r} calls its function with the key; use step(), which is told it")
+        raise FoldError(f"{self!r} calls its function with the key; use step(), which gets it")
 
     def step(
         self,

@@ -35,7 +35,7 @@ class Step(NamedTuple):
     Attributes:
         state: the state of the keys that came, row by row as it was before.
         emitted: the rows to send on; None where the fold emits nothing at all.
-        gone: which of the keys are deleted, whatever their row of state says; None for none.
+        gone: which of the keys are deleted, with their rows of state; None for none.
     """
 
     state: pa.Table
@@ -57,7 +57,7 @@ class Fold(ABC):
 
     Attributes:
         emit: what the operator sends on.
-        alone: whether it has to be told its keys, by `step`, and so can be none of several
+        alone: whether it needs its keys, which only `step` gives it; it can then be none of several
             folds `Together`.
     """
 
@@ -242,7 +242,7 @@ class Fold(ABC):
 
 
 def nothing(schema: pa.Schema, keys: int) -> pa.Table:
-    """Return the state of so many keys that have had no tuple yet."""
+    """Return the state of ``keys`` keys that have had no tuple yet."""
     return pa.table([pa.nulls(keys, field.type) for field in schema], schema=schema)
 
 

@@ -31,7 +31,7 @@ __all__ = [
 
 _WORTH_HASHING = 1 << 15  # rows
 _SAMPLE = 1 << 13
-_MOSTLY = 0.96  # of a sample: so many different ones that most keys come once or twice
+_MOSTLY = 0.96  # share of a sample that is different: beyond it, most keys come once or twice
 
 
 class KeyNumbers(NamedTuple):

@@ -1,4 +1,4 @@
-"""Stateless work: whatever a function gives back, as record batches of one schema."""
+"""Stateless work: what a function returns, as record batches of one schema."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -266,7 +266,7 @@ class Batches:
                 return list(self._made(batch))
             except MemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001  # whatever a row makes it raise
+            except Exception as error:  # noqa: BLE001  # a row may make it raise anything
                 raised = error
         if len(batch) < 2:
             refuse(batch, raised)
@@ -312,7 +312,7 @@ class Batches:
 
 
 def as_batches(function: Callable[..., Any], *, schema: pa.Schema | None = None) -> Batches:
-    """Return a stateless function as one that gives record batches, whatever it gives itself.
+    """Return a stateless function as one that gives record batches, in place of what it returns.
 
     Args:
         function: takes a record batch and returns a record batch, a table, None, or an iterable

@@ -22,7 +22,7 @@ from sketches.cost_sketch import CostSketch
 
 @dataclass(frozen=True)
 class Osg(Optimizer):
-    """Decides which instance gets each tuple, so that dear ones do not queue behind each other.
+    """Decides which instance gets each tuple, so that costly ones do not queue behind each other.
 
     >>> job = Topology.source("tweets", parallelism=2)
     >>> job = job.then("reach", parallelism=2, edge_key="author")
@@ -46,7 +46,7 @@ class Osg(Optimizer):
             before it reports.
         keys: of how many keys the costs are kept by themselves, by each sender.
         lasting: how much the costs of an epoch still count an epoch later.
-        change: by how much costs or paces must have changed for senders to be told anew.
+        change: by how much costs or paces must have changed for senders to get new ones.
         least_explained: how much of the differences between the costs of keys must be foretold.
 
     References:

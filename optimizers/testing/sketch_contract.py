@@ -243,7 +243,7 @@ class SketchContract(SketchSuite):
 
 
 def _least_unlikely(delta: float, trials: int) -> float:
-    """Return the largest mean of so many shares, each δ at most on average, that chance explains.
+    """Return the largest mean of shares, each δ at most on average, that chance explains.
 
     A mean of q or more has the probability exp(-trials · KL(q ‖ δ)) at most (W. Hoeffding,
     "Probability inequalities for sums of bounded random variables", 1963, Theorem 1).

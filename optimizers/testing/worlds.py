@@ -28,7 +28,7 @@ from sketches.keys import as_keys
 
 @dataclass(frozen=True)
 class World:
-    """All that an optimizer is told: the arguments of `Optimizer.plan`."""
+    """What an optimizer gets: the arguments of `Optimizer.plan`."""
 
     topology: Topology
     cluster: Cluster

@@ -72,7 +72,7 @@ class Followers:
         return np.diff(self.starts)
 
     def reach(self, user: int, depth: int = 3) -> tuple[int, int]:
-        """Return how many others a message gets to in so many steps, and how many edges it takes.
+        """Return how many others a message gets to in ``depth`` steps, and how many edges it takes.
 
         Args:
             user: who writes it.

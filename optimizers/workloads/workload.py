@@ -53,11 +53,11 @@ class Workload:
             )
 
     def batches(self, number: int, *, scale: float = 1.0, seed: int = 0) -> Iterator[Batch]:
-        """Return so many batches.
+        """Return the first batches of the stream.
 
         Args:
             number: how many.
-            scale: how large; tuples and keys grow alike.
+            scale: how large; tuples and keys grow in proportion.
             seed: equal seeds give equal tuples; a longer stream begins like a shorter one.
         """
         whole = checks.whole("number", number, at_least=0)
@@ -71,8 +71,8 @@ class Workload:
         except PenstockError:
             raise
         except Exception as error:
-            told = raised_by(f"workload {self.name!r}: its stream", error)
-            raise told or InvalidValueError(
+            shown = raised_by(f"workload {self.name!r}: its stream", error)
+            raise shown or InvalidValueError(
                 f"workload {self.name!r}: its stream cannot be drawn from: {said(error)}; give a "
                 "function of a scale and a seed that yields batches"
             ) from error

@@ -94,7 +94,7 @@ NO_PLACES = ["", "sqrt", "math.sqrt", "math:", ":sqrt", "a b:c", "a:b:c", "math:
 @pytest.mark.parametrize("place", NO_PLACES)
 def test_what_is_no_place_is_refused(place):
     for attempt in (reference_to, function_at, lambda place: Operator("a", apply=place)):
-        with pytest.raises(TopologyError, match="is not the place of a function"):
+        with pytest.raises(TopologyError, match="is not an import path"):
             attempt(place)
 
 

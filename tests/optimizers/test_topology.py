@@ -158,7 +158,7 @@ BAD = {
             [Edge("a", "c"), Edge("b", "c", Table(1))],
         ),
         TopologyError,
-        ["a -> c", "b -> c", "two owners", "alike"],
+        ["a -> c", "b -> c", "two owners", "one grouping"],
     ),
     "loop": (
         lambda: Topology([Operator("a")], [Edge("a", "a")]),

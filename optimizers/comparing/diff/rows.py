@@ -131,7 +131,7 @@ def _order(table: pa.Table, exact: Sequence[str]) -> Rows:
     if not others:
         return np.arange(len(table))
     # First roughly, for an error in one column must not keep the next from telling rows apart;
-    # then exactly, for those that are roughly alike.
+    # then exactly, for those that are roughly equal.
     ranks = [np.asarray(column.is_valid()) for column in others]
     ranks += [_ranks(column, rough=rough) for rough in (True, False) for column in others]
     order: Rows = np.lexsort(ranks[::-1])

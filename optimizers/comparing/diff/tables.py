@@ -34,7 +34,7 @@ def state_difference(
     """
     what = f"state of operator {operator!r}"
     rows = paired_by_key(expected, found, key)
-    # Where one has no rows, it may have no columns but its key either: nothing told them.
+    # Where one has no rows, it may have no columns but its key: no value showed them.
     if len(rows.expected) and (otherwise := _other_columns(what, expected, found)):
         return otherwise
     keyed = _Side(expected, tuple(key)), _Side(found, tuple(key))

@@ -50,7 +50,7 @@ def _values_differ(kind: pa.DataType, expected: pa.Array, found: pa.Array) -> Ma
 
 def _floats_differ(expected: pa.Array, found: pa.Array) -> Marks:
     first, second = (np.asarray(array, dtype=np.float64) for array in (expected, found))
-    with np.errstate(invalid="ignore"):  # infinity less infinity; equal ones are told before
+    with np.errstate(invalid="ignore"):  # infinity less infinity; equal ones are found before
         close = np.abs(first - second) <= ROUNDING * np.maximum(np.abs(first), np.abs(second))
     close &= np.isfinite(first) & np.isfinite(second)
     same = (first == second) | close | (np.isnan(first) & np.isnan(second))

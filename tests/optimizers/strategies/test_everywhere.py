@@ -102,7 +102,7 @@ HINDRANCES = {
     "edge posts -> clean: partial_key needs a key and operator 'clean' has none; give the operator "
     "a key, or the edge one of its own": (PartialKey(), Topology.source("posts").then("clean")),
     "edge posts -> by_author: the grouping was made for 3 instances and operator 'by_author' has "
-    "2; make it anew for 2": (TABLE, BY_AUTHOR),
+    "2; make one for 2": (TABLE, BY_AUTHOR),
     "no operator feeds another": (Shuffle(), Topology.source("posts")),
 }
 
