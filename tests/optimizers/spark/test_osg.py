@@ -65,7 +65,7 @@ def test_dear_tuples_no_longer_queue_behind_each_other(spark, tmp_path):
     _, in_turn = run_of(spark, tmp_path / "hash", Hash())
 
     applied = [decision for decision in osg.decisions if decision.applied]
-    assert "done first" in applied[0].plan.notes[0].text
+    assert "finishes it first" in applied[0].plan.notes[0].text
     costs = osg.plan.scheduling["tweets", "reach"].costs
     dear, cheap = costs.estimate([0, 399])
     assert 0.008 <= dear < 0.02
