@@ -228,8 +228,8 @@ class _Turn:
         """Refuse word of a reconfiguration that this instance is not in."""
         if epoch != self.now.new.epoch or epoch == self.now.old.epoch:
             raise InvalidValueError(
-                f"{sender} named epoch {epoch}, which is not under way at {self.now.address}; "
-                "switch only when all have acknowledged"
+                f"{sender} wrote to {self.now.address} of epoch {epoch}, "
+                "which is not under way there; switch only when all have acknowledged"
             )
 
     @property

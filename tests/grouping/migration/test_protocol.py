@@ -251,7 +251,7 @@ def test_where_the_present_owners_shall_stay_nothing_is_saved_or_sent():
             ],
             "who does not own its key",
         ),
-        (READ, [(MANAGER, Propagate(1))], "epoch 1, which is not under way at read:0; switch only"),
+        (READ, [(MANAGER, Propagate(1))], "of epoch 1, which is not under way there; switch only"),
         (COUNT_0, [(COUNT_1, Migrate(1, {}))], "of epoch 1, which is not under way"),
         (COUNT_0, [(COUNT_1, Migrate(0, {}))], "of epoch 0, which is not under way"),
         (
