@@ -170,7 +170,7 @@ class Manager:
     def _check_phase(self, phase: Phase, news: str) -> None:
         if self.phase is not phase:
             raise InvalidValueError(
-                f"the manager gets {news} while it is {self.phase}, not {phase}; "
+                f"the manager hears {news} while it is {self.phase}, not {phase}; "
                 "answer only what it asks, once, and not for a manager that crashed"
             )
 

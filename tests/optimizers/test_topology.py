@@ -143,7 +143,7 @@ BAD = {
     "made for others": (
         lambda: Topology([Operator("a"), keyed("b", parallelism=3)], [Edge("a", "b", Table(2))]),
         TopologyError,
-        ["made for 2 instances", "'b' has 3", "anew for 3"],
+        ["made for 2 instances", "'b' has 3", "make one for 3"],
     ),
     "made for other key groups": (
         lambda: Topology(

@@ -290,7 +290,7 @@ def test_a_message_that_came_before_is_passed_over():
 @pytest.mark.parametrize(
     ("phase", "event", "match"),
     [
-        (Phase.IDLE, Decided(NEW.owners), "gets a decision while it is idle, not deciding"),
+        (Phase.IDLE, Decided(NEW.owners), "hears a decision while it is idle, not deciding"),
         (Phase.IDLE, Saved(1), "that epoch 1 was saved while it is idle, not saving; answer only"),
         (Phase.DECIDING, Decided({}), r"decided for \[\]; decide for \['count'\], which keep"),
         (Phase.DECIDING, Decided({"count": Owners(3)}), r"instances=3 is out of range"),
