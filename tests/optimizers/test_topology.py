@@ -150,7 +150,7 @@ BAD = {
             [Operator("a"), keyed("b", key_groups=16)], [Edge("a", "b", GroupTable([], [], 8))]
         ),
         TopologyError,
-        ["edge a -> b", "made for 8 key groups", "'b' has 16", "anew for 16"],
+        ["edge a -> b", "made for 8 key groups", "'b' has 16", "make one for 16"],
     ),
     "two owners": (
         lambda: Topology(
