@@ -39,7 +39,7 @@ def spread(nodes: Parts, loads: Floats, node_of: Parts, current: Parts) -> Parts
 
 def _deal(loads: Floats, current: Parts, number: int) -> Parts:
     """Deal keys, the heaviest first, to instances; `current` is -1 for those from elsewhere."""
-    hot, share = _hot(loads, number)
+    hot, share = hottest(loads, number)
     chosen = np.full(len(loads), -1, dtype=np.int32)
     held = np.zeros(number)
     for key in range(hot):
@@ -59,7 +59,7 @@ def _deal(loads: Floats, current: Parts, number: int) -> Parts:
     return chosen
 
 
-def _hot(loads: Floats, number: int) -> tuple[int, float]:
+def hottest(loads: Floats, number: int) -> tuple[int, float]:
     """Return how many keys, the heaviest first, exceed a share, and what share that leaves others.
 
     Each of them takes an instance, and leaves the rest of the load to the rest of the instances.

@@ -159,7 +159,7 @@ def test_light_groups_and_those_beyond_the_heaviest_stay(monkeypatch):
     assert parts.tolist() == regroup(graph, parts, blocks, limits, home=home).tolist()
 
     monkeypatch.setattr(regrouping, "_LIGHTEST", 0.0)
-    monkeypatch.setattr(regrouping, "_MOST_GROUPS", 1)
+    monkeypatch.setattr(regrouping, "_MOST_BUNDLES", 1)
     found = regroup(graph, parts, blocks, limits, home=home)
     assert 1 == len(np.unique(blocks[found != parts]))
 
