@@ -20,6 +20,7 @@ from grouping.keygraph.spreading import hottest
 from sketches.arrays import Floats, Integers, Parts
 
 _IMBALANCE = 1.5  # between the groups of one instance: less would tear communities apart
+_NOTHING = 1e-9  # of a load: what rounding leaves of it
 _INERTIA = 0.2  # a key that changes its group within an instance moves no state
 
 HOMELESS = -1
@@ -144,7 +145,11 @@ def _on_node(cells: _Cells, graph: KeyGraph, home: Parts, seed: int) -> Parts:
         span, column = graph.span(cell), cells.columns[cell]
         group_of = np.full(shares.shape[1], HOMELESS, dtype=np.int32)
         group_of[part_of[operator][column]] = groups
-        chosen[span] = group_of[divided[span]]
+        found = group_of[divided[span]]
+        # A key of hardly any load may be left where its instance has no group.
+        stranded = np.flatnonzero(found == HOMELESS)
+        found[stranded] = groups[stranded % len(groups)]
+        chosen[span] = found
     return chosen
 
 
@@ -208,7 +213,7 @@ def _capped(graph: KeyGraph, groups: Sequence[int]) -> KeyGraph:
     for cell, number in enumerate(groups):
         span = graph.span(cell)
         _, share = hottest(np.sort(loads[span])[::-1], number)
-        if share:
+        if share > _NOTHING * loads[span].sum():  # else each key may have a group of its own
             loads[span] = np.minimum(loads[span], share)
     return replace(graph, loads=loads)
 

@@ -305,5 +305,6 @@ def _bonds(
         rows = np.repeat(np.arange(last - first), np.diff(graph.starts[first : last + 1]))
         cells = rows * number + parts[graph.neighbours[edges]]
         bonds = np.bincount(cells, graph.weights[edges], (last - first) * number)
-        table: Any = bonds.reshape(-1, number)  # numpy types weighted counts as whole numbers
+        # Without edges, numpy counts in whole numbers.
+        table: Any = bonds.astype(np.float64, copy=False).reshape(-1, number)
         yield slice(first - span.start, last - span.start), table

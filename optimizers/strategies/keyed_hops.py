@@ -1,7 +1,7 @@
 """Which pairs of keyed operators tables can bring together, and why there may be none."""
 
 from optimizers.statistics import Statistics
-from optimizers.strategies.standing import Hops, one_owner_a_key
+from optimizers.strategies.key_layout import Hops, one_owner_a_key
 from optimizers.topology import Topology
 
 

@@ -8,15 +8,17 @@ from functools import cached_property
 import numpy as np
 
 from grouping.keygraph.evidence import Evidence, Lesson
+from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.partition import partition_keys
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError
+from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
+from optimizers.strategies.key_layout import Division, KeyLayout
 from optimizers.strategies.keyed_hops import decidable_pairs, hindrance
 from optimizers.strategies.locality_published import PublishedLocality
-from optimizers.strategies.standing import Standing, Tables
 from optimizers.topology import Topology
 from sketches import checks
 
@@ -30,7 +32,7 @@ _SURE = 2.0  # standard deviations, below which what seems to have lasted is put
 
 @dataclass(frozen=True)
 class Locality(Optimizer):
-    """Decides which instance owns which key, so that keys that occur together are on one machine.
+    """Decides which key group each key is in, so that keys that occur together are on one machine.
 
     >>> from grouping.keygraph.key_pairs import KeyPairs
     >>> job = Topology.source("posts", parallelism=2)
@@ -40,13 +42,14 @@ class Locality(Optimizer):
     >>> pairs = KeyPairs(places, tags, [3463, 1200, 4011])
     >>> seen = Statistics(pairs={("by_place", "by_tag"): pairs})
     >>> Locality().plan(job, Cluster.uniform(2), seen, Plan()).routing
-    FrozenMap({'by_place': RoutingTable(3 str keys, ...), 'by_tag': RoutingTable(3 str keys, ...)})
+    FrozenMap({'by_place': GroupTable(3 str keys, ...), 'by_tag': GroupTable(3 str keys, ...)})
 
     It divides the graph of key pairs among the machines: as few pairs apart as possible, and no
-    instance with much more load of its operator than the others. From the second time on it moves
-    keys only as far as that pays. It learns from earlier epochs too, unless these would have
-    misled it about the last one. A new routing is proposed if it is worth the state that has to
-    move, judged by pairs it was not made from.
+    instance with much more load of its operator than the others. On each instance, keys that belong
+    together share a key group, so that they stay together when groups move. From the second time
+    on it moves keys only as far as that pays. It learns from earlier epochs too, unless these would
+    have misled it about the last one. A new routing is proposed if it is worth the state that has
+    to move, judged by pairs it was not made from.
 
     Attributes:
         imbalance: how many times the average load of its operator an instance may get.
@@ -110,41 +113,44 @@ class Locality(Optimizer):
         if not evidence.seen:
             reason = hindrance(topology)
             return self.idle(reason) if reason else Plan()
-        standing = Standing(topology, cluster, current, tuple(evidence.seen))
-        if self.offline and standing.decided:
+        layout = KeyLayout(Layout.of(topology, cluster, current), cluster, tuple(evidence.seen))
+        if self.offline and layout.decided:
             return Plan()
-        trial = _Trial(self, standing, evidence)
+        trial = _Trial(self, layout, evidence)
         if self.worth and trial.local_now <= trial.local_then:
-            note = self._note(standing, "nothing to gain", {**trial.figures, "gained": 0.0})
+            note = self._note(layout, "nothing to gain", {**trial.figures, "gained": 0.0})
             return Plan(notes=(note,))
         lesson = evidence.lesson(evidence.seen, with_past=trial.keeps_past)
-        proposal = self.divide(standing, lesson)
+        graph = lesson.graph(topology.order)
+        proposal = self.divide(layout, graph)
         if not self.worth:
-            return self._proposed(proposal, self._note(standing, "every new routing is taken", {}))
-        figures = self._judge(standing, statistics, trial, proposal)
-        if figures["gained"] <= 0 or figures["gained"] < self.worth * figures["moved"]:
-            note = self._note(standing, "not worth what would have to move", figures)
-            return Plan(notes=(note,))
-        return self._proposed(proposal, self._note(standing, "worth what has to move", figures))
+            note = self._note(layout, "every new routing is taken", {})
+        else:
+            figures = self._judge(layout, statistics, trial, proposal)
+            if figures["gained"] <= 0 or figures["gained"] < self.worth * figures["moved"]:
+                note = self._note(layout, "not worth what would have to move", figures)
+                return Plan(notes=(note,))
+            note = self._note(layout, "worth what has to move", figures)
+        tables = layout.in_groups(proposal, graph)
+        return Plan(routing=tables, adopt=tuple(tables) if self.adopts else (), notes=(note,))
 
-    def divide(self, standing: Standing, lesson: Lesson) -> Tables:
-        """Return an owner for each key of these pairs, and for those that have one now."""
-        graph = lesson.graph(standing.topology.order)
+    def divide(self, layout: KeyLayout, graph: KeyGraph) -> Division:
+        """Return an owner for each key of a graph, and for those that have one now."""
         partition = partition_keys(
             graph,
-            len(standing.nodes),
+            len(layout.nodes),
             imbalance=self.imbalance,
-            previous=standing.on_nodes(graph) if standing.decided else None,
-            capacities=standing.capacities(graph.names),
-            racks=standing.racks,
+            previous=layout.on_nodes(graph) if layout.decided else None,
+            capacities=layout.capacities(graph.names),
+            racks=layout.racks,
             inertia=self.inertia,
             tries=self.tries,
             seed=self.seed,
         )
-        return standing.kept(standing.instances(graph, partition))
+        return layout.kept(layout.divided(graph, partition))
 
     def _judge(
-        self, standing: Standing, statistics: Statistics, trial: "_Trial", proposal: Tables
+        self, layout: KeyLayout, statistics: Statistics, trial: "_Trial", proposal: Division
     ) -> dict[str, float]:
         """Estimate what the proposal will gain until it is outdated, and what it moves.
 
@@ -156,18 +162,14 @@ class Locality(Optimizer):
         # What lasts fades from epoch to epoch; this is the sum over all epochs to come.
         gained = (trial.local_now - trial.local_then) * tuples * lasting / (1 - lasting)
         figures = {**trial.figures, "lasting": lasting}
-        keys, size = standing.moving(proposal, statistics)
-        tuple_size = standing.tuple_bytes(statistics)
+        keys, size = layout.moving(proposal, statistics)
+        tuple_size = layout.tuple_bytes(statistics)
         if size is None or tuple_size is None:
             return {**figures, "gained": gained, "moved": keys}
         return {**figures, "gained": gained * tuple_size, "moved": size}
 
-    def _proposed(self, tables: Tables, note: Note) -> Plan:
-        adopt = tuple(tables) if self.adopts else ()
-        return Plan(routing=tables, adopt=adopt, notes=(note,))
-
-    def _note(self, standing: Standing, text: str, figures: Mapping[str, float]) -> Note:
-        return self.note(" and ".join(standing.names), text, figures)
+    def _note(self, layout: KeyLayout, text: str, figures: Mapping[str, float]) -> Note:
+        return self.note(" and ".join(layout.names), text, figures)
 
 
 @dataclass(frozen=True)
@@ -175,18 +177,18 @@ class _Trial:
     """What can be learned from some of the pairs, tried on those that were kept out of it."""
 
     strategy: Locality
-    standing: Standing
+    layout: KeyLayout
     evidence: Evidence
 
     @cached_property
     def local_then(self) -> float:
         """The share of the pairs that were kept out that the owners of now have local."""
-        return self.standing.locality(self.standing.tables, self.evidence.tested)
+        return self.layout.locality(self.evidence.tested)
 
     @cached_property
     def local_now(self) -> float:
         """The share of them that owners have local that were learned from the others."""
-        return self.standing.locality(self.learned, self.evidence.tested)
+        return self.layout.locality(self.evidence.tested, self.learned)
 
     @property
     def figures(self) -> dict[str, float]:
@@ -203,14 +205,14 @@ class _Trial:
         if not self.evidence.past:
             return False
         tested = self.evidence.tested
-        with_past = self.standing.locality(self._with_past, tested)
-        without_past = self.standing.locality(self._without_past, tested)
+        with_past = self.layout.locality(tested, self._with_past)
+        without_past = self.layout.locality(tested, self._without_past)
         # A difference between two shares of so many tuples varies by no more than that.
         deviation = 1 / math.sqrt(sum(pairs.total for pairs in tested.values()))
         return without_past - with_past <= _SURE * deviation
 
     @property
-    def learned(self) -> Tables:
+    def learned(self) -> Division:
         """What the pairs teach that are not kept out."""
         return self._with_past if self.keeps_past else self._without_past
 
@@ -226,19 +228,21 @@ class _Trial:
         if not past:
             return _UNKNOWN_LASTING
         tested = {hop: pairs for hop, pairs in self.evidence.tested.items() if hop in past}
-        of_past = self.strategy.divide(self.standing, Lesson(past, self.evidence.counts))
-        before = self.standing.locality(of_past, tested) - self.standing.chance
-        if before < _SURE * self.standing.luck(tested):
+        of_past = self._learned_from(Lesson(past, self.evidence.counts))
+        before = self.layout.locality(tested, of_past) - self.layout.chance
+        if before < _SURE * self.layout.luck(tested):
             return 0.0
-        now = self.standing.locality(self._without_past, tested) - self.standing.chance
+        now = self.layout.locality(tested, self._without_past) - self.layout.chance
         return float(np.clip(before / max(now, _LEAST_LEARNED), 0.0, _MOST_LASTING))
 
     @cached_property
-    def _with_past(self) -> Tables:
-        lesson = self.evidence.lesson(self.evidence.taught, with_past=True)
-        return self.strategy.divide(self.standing, lesson)
+    def _with_past(self) -> Division:
+        return self._learned_from(self.evidence.lesson(self.evidence.taught, with_past=True))
 
     @cached_property
-    def _without_past(self) -> Tables:
-        lesson = self.evidence.lesson(self.evidence.taught, with_past=False)
-        return self.strategy.divide(self.standing, lesson)
+    def _without_past(self) -> Division:
+        return self._learned_from(self.evidence.lesson(self.evidence.taught, with_past=False))
+
+    def _learned_from(self, lesson: Lesson) -> Division:
+        graph = lesson.graph(self.layout.layout.topology.order)
+        return self.strategy.divide(self.layout, graph)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from grouping.keygraph.evidence import Evidence
 from grouping.keygraph.partition import partition_as_published
 from optimizers.cluster import Cluster
+from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
+from optimizers.strategies.key_layout import KeyLayout
 from optimizers.strategies.keyed_hops import decidable_pairs, hindrance
-from optimizers.strategies.standing import Standing
 from optimizers.topology import Topology
 from sketches import checks
 
@@ -59,12 +60,12 @@ class PublishedLocality(Optimizer):
         if not evidence.seen:
             reason = hindrance(topology)
             return self.idle(reason) if reason else Plan()
-        standing = Standing(topology, cluster, current, tuple(evidence.seen))
-        if self.offline and standing.decided:
+        layout = KeyLayout(Layout.of(topology, cluster, current), cluster, tuple(evidence.seen))
+        if self.offline and layout.decided:
             return Plan()
         graph = evidence.lesson(evidence.seen, with_past=False).graph(topology.order)
         partition = partition_as_published(
-            graph, len(standing.nodes), imbalance=_IMBALANCE, seed=self.seed
+            graph, len(layout.nodes), imbalance=_IMBALANCE, seed=self.seed
         )
-        note = self.note(" and ".join(standing.names), "every new routing is taken")
-        return Plan(routing=standing.instances(graph, partition), notes=(note,))
+        note = self.note(" and ".join(layout.names), "every new routing is taken")
+        return Plan(routing=layout.in_groups(layout.divided(graph, partition)), notes=(note,))

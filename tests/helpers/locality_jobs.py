@@ -4,7 +4,8 @@ import numpy as np
 
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers import Cluster, Plan, Statistics, Topology
-from optimizers.strategies.standing import Standing
+from optimizers.layout import Layout
+from optimizers.strategies.key_layout import KeyLayout
 
 NODES = 4
 HOP = ("a", "b")
@@ -64,8 +65,8 @@ def ask(optimizer, pairs, *, topology=None, cluster=None, current=None, history=
 def locality(plan, pairs, *, topology=None, cluster=None, hop=HOP):
     topology = job() if topology is None else topology
     cluster = Cluster.uniform(NODES) if cluster is None else cluster
-    standing = Standing(topology.under(plan), cluster, plan, (hop,))
-    return standing.locality(standing.tables, {hop: pairs})
+    layout = KeyLayout(Layout.of(topology, cluster, plan), cluster, (hop,))
+    return layout.locality({hop: pairs})
 
 
 def figures(plan):

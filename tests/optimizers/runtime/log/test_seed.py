@@ -13,7 +13,7 @@ from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Plan, Topology
 from optimizers.folds import Count
 from optimizers.layout import Layout
-from optimizers.strategies.standing import Standing
+from optimizers.strategies.key_layout import KeyLayout
 from sketches.keys import as_keys
 
 KEYS = [f"key {n}" for n in range(500)]
@@ -49,14 +49,16 @@ def test_keys_that_were_read_by_another_seed_have_the_owners_of_the_job(table):
 def test_who_decides_sees_the_owners_that_the_engine_has(table):
     plan = Plan() if table is None else Plan(routing={"a": table})
     job = JOB.seeded(7)
-    standing = Standing(job.under(plan), Cluster.uniform(8), plan, (HOP,))
+    cluster = Cluster.uniform(8)
+    layout = KeyLayout(Layout.of(job, cluster, plan), cluster, (HOP,))
     pairs = KeyPairs(KEYS, KEYS[::-1], np.ones(len(KEYS)))
     graph = KeyGraph.of({HOP: pairs})
     column = graph.columns[0]
-    numbers = [standing.deployed["a"].index(standing.nodes[part]) for part in range(8)]
-    on_nodes = standing.on_nodes(graph)[0]
+    nodes = layout.layout.homes["a"].nodes
+    numbers = [nodes.index(layout.nodes[part]) for part in range(8)]
+    on_nodes = layout.on_nodes(graph)[0]
 
-    assert owners(7, table) == standing.owners("a", KEYS).tolist()
+    assert owners(7, table) == layout.owners("a", KEYS).tolist()
     assert owners(7, table, column) == np.take(numbers, on_nodes.assign(column)).tolist()
 
 

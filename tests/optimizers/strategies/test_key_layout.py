@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from grouping.groupings import PartialKey
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import partition_as_published, partition_keys
-from grouping.routing_table import RoutingTable
+from grouping.routing_table import GroupTable, RoutingTable
 from optimizers import (
     Cluster,
     Deployment,
@@ -19,7 +21,8 @@ from optimizers import (
     Statistics,
     Topology,
 )
-from optimizers.strategies.standing import Standing, one_owner_a_key
+from optimizers.layout import Layout
+from optimizers.strategies.key_layout import KeyLayout, one_owner_a_key
 
 HOP = ("a", "b")
 PAIRS = KeyPairs(np.arange(40), np.arange(40) % 20, np.ones(40))
@@ -29,10 +32,11 @@ def job(a=4, b=4):
     return Topology.source("in").then("a", key="k", parallelism=a).then("b", key="l", parallelism=b)
 
 
-def standing(topology=None, cluster=None, current=None):
+def laid_out(topology=None, cluster=None, current=None, hops=(HOP,)):
     current = Plan() if current is None else current
-    topology = (job() if topology is None else topology).under(current)
-    return Standing(topology, Cluster.uniform(2) if cluster is None else cluster, current, (HOP,))
+    topology = job() if topology is None else topology
+    cluster = Cluster.uniform(2) if cluster is None else cluster
+    return KeyLayout(Layout.of(topology, cluster, current), cluster, hops)
 
 
 def graph_of(topology):
@@ -41,7 +45,7 @@ def graph_of(topology):
 
 def test_operators_stand_in_the_order_of_the_job():
     topology = job().then("c", key="m")
-    found = Standing(topology, Cluster.uniform(2), Plan(), (("b", "c"), ("a", "b")))
+    found = laid_out(topology, hops=(("b", "c"), ("a", "b")))
 
     assert ("a", "b", "c") == found.names
 
@@ -51,14 +55,14 @@ def test_instances_are_where_the_plan_places_them_else_dealt_out():
     nodes = ("node-1", "node-1", "node-2", "node-1")
     placed = Plan(placement={"b": Deployment(nodes, (0,) * groups)})
 
-    found = standing(cluster=Cluster.uniform(4), current=placed)
+    found = laid_out(cluster=Cluster.uniform(4), current=placed)
 
-    assert ("node-0", "node-1", "node-2", "node-3") == found.deployed["a"]
+    assert [0, 1, 2, 3] == found.node_of["a"].tolist()
     assert [1, 1, 2, 1] == found.node_of["b"].tolist()
 
 
 def test_nodes_without_an_instance_are_left_out():
-    found = standing(job(2, 1), Cluster.uniform(5))
+    found = laid_out(job(2, 1), Cluster.uniform(5))
 
     assert ("node-0", "node-1") == found.nodes
     assert [[1, 1], [1, 0]] == found.capacities(("a", "b")).tolist()
@@ -67,45 +71,48 @@ def test_nodes_without_an_instance_are_left_out():
 def test_nodes_take_in_proportion_to_their_capacity_and_instances():
     cluster = Cluster((Node("big", 4.0), Node("small", 0.5)))
 
-    assert [[8, 0.5], [4, 0.5]] == standing(job(3, 2), cluster).capacities(("a", "b")).tolist()
+    assert [[8, 0.5], [4, 0.5]] == laid_out(job(3, 2), cluster).capacities(("a", "b")).tolist()
 
 
 def draining():
     """A job that was on three nodes when one of them began to drain."""
     groups = job(3, 3).operator("a").key_groups
     nodes = ("node-0", "node-1", "node-2")
-    current = Plan(placement={name: Deployment(nodes, (0,) * groups) for name in HOP})
+    spread = tuple(group % 3 for group in range(groups))
+    current = Plan(placement={name: Deployment(nodes, spread) for name in HOP})
     return job(3, 3), Cluster(Cluster.uniform(3).nodes, draining=("node-1",)), current
 
 
 def test_nodes_that_drain_take_nothing():
-    assert [[1, 0, 1]] * 2 == standing(*draining()).capacities(HOP).tolist()
+    assert [[1, 0, 1]] * 2 == laid_out(*draining()).capacities(HOP).tolist()
 
 
 def test_an_operator_that_is_on_draining_nodes_only_stays_there():
     topology, cluster, current = draining()
     groups = topology.operator("a").key_groups
-    there = Plan(placement={"b": Deployment(("node-1",) * 3, (0,) * groups)})
+    there = Plan(
+        placement={"b": Deployment(("node-1",) * 3, tuple(group % 3 for group in range(groups)))}
+    )
     current = current.amended(there, cluster)
 
-    found = standing(topology, cluster, current).capacities(HOP)
+    found = laid_out(topology, cluster, current).capacities(HOP)
 
     assert [[1, 0, 1], [0, 3, 0]] == found.tolist()
 
 
 def test_tables_are_those_in_force_else_empty():
     table = RoutingTable([1, 2], [3, 0], 4)
-    found = standing(current=Plan(routing={"b": table}))
+    found = laid_out(current=Plan(routing={"b": table}))
 
-    assert table == found.tables["b"]
-    assert RoutingTable([], [], 4) == found.tables["a"]
+    assert table == found.table("b")
+    assert found.table("a") is None
     assert found.decided
-    assert not standing().decided
+    assert not laid_out().decided
 
 
 def test_racks_count_only_where_there_are_several():
-    assert standing().racks is None
-    assert ["rack-0", "rack-1"] == standing(cluster=Cluster.uniform(2, racks=2)).racks
+    assert laid_out().racks is None
+    assert ["rack-0", "rack-1"] == laid_out(cluster=Cluster.uniform(2, racks=2)).racks
 
 
 @pytest.mark.parametrize(
@@ -118,18 +125,18 @@ def test_racks_count_only_where_there_are_several():
     ],
 )
 def test_chance_is_how_often_keys_meet_that_are_dealt_out_by_capacity(topology, cluster, chance):
-    assert chance == pytest.approx(standing(topology, cluster).chance)
+    assert chance == pytest.approx(laid_out(topology, cluster).chance)
 
 
 def test_keys_are_on_the_node_of_their_instance():
     topology = job()
-    found = standing(current=Plan(routing={"a": RoutingTable(np.arange(40), np.arange(40) % 4, 4)}))
+    found = laid_out(current=Plan(routing={"a": RoutingTable(np.arange(40), np.arange(40) % 4, 4)}))
     graph = graph_of(topology)
 
     first, second = found.on_nodes(graph)
 
     assert (np.arange(40) % 4 % 2).tolist() == first.assign(np.arange(40)).tolist()
-    by_hash = RoutingTable([], [], 4).assign(np.arange(20))
+    by_hash = found.owners("b", np.arange(20))
     assert (by_hash % 2).tolist() == second.assign(np.arange(20)).tolist()
 
 
@@ -138,7 +145,7 @@ def test_keys_get_instances_on_their_node_that_share_its_load():
     graph = graph_of(topology)
     partition = partition_keys(graph, 2)
 
-    tables = standing(topology).instances(graph, partition)
+    tables = laid_out(topology).divided(graph, partition)
 
     for place, (name, size) in enumerate((("a", 40), ("b", 20))):
         keys, table = np.arange(size), tables[name]
@@ -152,9 +159,7 @@ def test_where_a_node_has_no_instance_the_published_division_uses_another():
     topology = job(4, 2)
     graph = graph_of(topology)
 
-    tables = standing(topology, Cluster.uniform(4)).instances(
-        graph, partition_as_published(graph, 4)
-    )
+    tables = laid_out(topology, Cluster.uniform(4)).divided(graph, partition_as_published(graph, 4))
 
     assert {0, 1} == set(tables["b"].parts.tolist())
     assert {0, 1, 2, 3} == set(tables["a"].parts.tolist())
@@ -162,7 +167,7 @@ def test_where_a_node_has_no_instance_the_published_division_uses_another():
 
 def test_keys_not_seen_keep_their_owner():
     old = RoutingTable(["x", "y"], [3, 2], 4)
-    found = standing(current=Plan(routing={"b": old}))
+    found = laid_out(current=Plan(routing={"b": old}))
 
     whole = found.kept({"b": RoutingTable(["y", "z"], [0, 1], 4), "a": RoutingTable([1], [1], 4)})
 
@@ -175,7 +180,7 @@ def test_keys_not_seen_leave_a_node_that_drains():
     keys = np.arange(30)
     current = current.amended(Plan(routing={"b": RoutingTable(keys, keys % 3, 3)}), cluster)
 
-    kept = standing(topology, cluster, current).kept({"b": RoutingTable([], [], 3)})["b"]
+    kept = laid_out(topology, cluster, current).kept({"b": RoutingTable([], [], 3)})["b"]
 
     assert keys.tolist() == sorted(kept.keys.tolist())
     stays = keys % 3 != 1
@@ -191,13 +196,13 @@ def test_locality_is_the_share_of_tuples_that_stay_on_their_node():
     pairs = KeyPairs([1, 2, 3, 3], ["x", "x", "x", "y"], [10, 20, 30, 40])
 
     # Instances 0 and 2 are on one node, 1 and 3 on the other.
-    assert 0.4 == standing().locality(tables, {HOP: pairs})
-    assert 0.0 == standing().locality(tables, {})
+    assert 0.4 == laid_out().locality({HOP: pairs}, tables)
+    assert 0.0 == laid_out().locality({}, tables)
 
 
 def test_moving_counts_keys_with_a_new_instance_and_their_state_where_it_is_known():
     old = RoutingTable([1, 2, 3, 4], [0, 0, 1, 1], 4)
-    found = standing(current=Plan(routing={"a": old, "b": old}))
+    found = laid_out(current=Plan(routing={"a": old, "b": old}))
     new = {"a": RoutingTable([1, 2, 3, 4], [0, 1, 2, 1], 4), "b": old}
     sized = OperatorStatistics(state_bytes=800.0)
 
@@ -210,7 +215,7 @@ def test_moving_counts_keys_with_a_new_instance_and_their_state_where_it_is_know
 def test_tuples_are_as_large_as_on_the_edges_into_later_operators():
     topology = Topology.source("in").then("a", key="k", parallelism=2).then("wash")
     topology = topology.then("b", key="l", parallelism=2)
-    found = Standing(topology, Cluster.uniform(2), Plan(), (HOP,))
+    found = laid_out(topology)
     sizes = {("in", "a"): EdgeStatistics(10, 9999), ("wash", "b"): EdgeStatistics(10, 500)}
 
     assert 50.0 == found.tuple_bytes(Statistics(edges=sizes))
@@ -233,11 +238,11 @@ def test_luck_is_how_much_the_locality_of_random_tables_varies(keys):
     random = np.random.default_rng(3)
     left, right = np.arange(keys).repeat(3), np.tile(np.arange(keys), 3)
     pairs = KeyPairs(left, right, np.where(left < keys // 4, 9, 1))
-    found = standing()
+    found = laid_out()
     localities = [
         found.locality(
-            {name: RoutingTable(range(keys), random.integers(0, 4, keys), 4) for name in HOP},
             {HOP: pairs},
+            {name: RoutingTable(range(keys), random.integers(0, 4, keys), 4) for name in HOP},
         )
         for _ in range(400)
     ]
@@ -251,3 +256,52 @@ def test_luck_is_how_much_the_locality_of_random_tables_varies(keys):
     ]
     expected = (found.chance * (1 - found.chance) * sum(share**2 for share in shares)) ** 0.5
     assert expected == pytest.approx(found.luck({HOP: pairs}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(0, 1 << 30), st.booleans()
+)
+def test_each_key_gets_a_group_of_the_instance_that_is_to_have_it(a, b, nodes, seed, known):
+    random = np.random.default_rng(seed)
+    topology = job(a, b)
+    groups = topology.operator("a").key_groups
+    placed = {
+        name: Deployment(
+            tuple(f"node-{node}" for node in random.integers(0, nodes, count)),
+            tuple(random.integers(0, count, groups).tolist()),
+        )
+        for name, count in (("a", a), ("b", b))
+    }
+    old = GroupTable(np.arange(15), random.integers(0, groups, 15), groups)
+    current = Plan(placement=placed, routing={"a": old} if known else {})
+    found = laid_out(topology, Cluster.uniform(nodes), current)
+    graph = graph_of(topology)
+    division = {
+        name: RoutingTable(np.arange(60), random.choice(placed[name].groups, 60), count)
+        for name, count in (("a", a), ("b", b))
+    }
+
+    for tables in (found.in_groups(division), found.in_groups(division, graph)):
+        for name in HOP:
+            owners = np.array(placed[name].groups)[tables[name].assign(np.arange(60))]
+            assert division[name].assign(np.arange(60)).tolist() == owners.tolist()
+            assert 60 == len(tables[name])
+            if known and name == "a":
+                unseen = np.arange(40, 60)
+                now = found.layout.owners("a").group_of(unseen)
+                stays = np.array(placed["a"].groups)[now] == division["a"].assign(unseen)
+                assert (tables["a"].assign(unseen) == now)[stays].all()
+
+
+def test_instances_without_a_key_group_get_no_keys():
+    groups = job().operator("a").key_groups
+    some = tuple(2 * (group % 2) for group in range(groups))
+    placement = {name: Deployment(("node-0", "node-0", "node-1", "node-1"), some) for name in HOP}
+    found = laid_out(current=Plan(placement=placement))
+    graph = graph_of(job())
+
+    division = found.divided(graph, partition_keys(graph, 2))
+
+    assert {0, 2} == set(division["a"].parts.tolist()) == set(division["b"].parts.tolist())
+    assert [[1, 1], [1, 1]] == found.capacities(HOP).tolist()
