@@ -1,10 +1,13 @@
 """Several strategies as one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from optimizers.cluster import Cluster
 from optimizers.control.asking import decision_of, name_of
+from optimizers.control.resizing import placed_by_traffic
+from optimizers.deployment import Deployment
 from optimizers.errors import (
     InvalidValueError,
     PlanConflictError,
@@ -80,14 +83,17 @@ class Chain(Optimizer):
 
         Each message begins with the step.
         """
-        decided = Plan()
+        decided, placed = Plan(), Plan()
         for place, step in enumerate(self.steps, start=1):
             world = topology.under(decided), cluster.under(decided)
             in_force, seen = current, statistics
             where = f"step {place} of the chain, {name_of(step)}: "
             try:
                 if decided:
-                    in_force = current.amended(decided, cluster)
+                    # Which groups move when operators are resized is settled here, once for all.
+                    placed = _placing(decided, placed.placement)
+                    placed = placed_by_traffic(placed, topology, cluster, statistics, current)
+                    in_force = current.amended(placed, cluster)
                     plans = current, in_force
                     seen = statistics.under(*(Layout.of(topology, cluster, p) for p in plans))
                 decided |= decision_of(step, "it", *world, seen, current=in_force)
@@ -101,4 +107,9 @@ class Chain(Optimizer):
             except (PlanError, UnknownNameError) as error:
                 kind = PlanError if isinstance(error, PlanError) else UnknownNameError
                 raise kind(f"{where}{error}; try it in another place of the chain") from error
-        return decided
+        return _placing(decided, placed.placement)
+
+
+def _placing(decision: Plan, placement: Mapping[str, Deployment]) -> Plan:
+    """Return a decision that also places operators which it does not place itself."""
+    return replace(decision, placement={**placement, **decision.placement})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from optimizers.cluster import Cluster
 from optimizers.control.question import Question
+from optimizers.control.resizing import placed_by_traffic
 from optimizers.error_boundary import place_of
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
 from optimizers.optimizer import Optimizer
@@ -37,6 +38,7 @@ class Answer:
 def ask(optimizer: Optimizer, question: Question) -> Answer:
     """Ask an optimizer what should change; where it fails, say why in place of a decision.
 
+    Operators that it resizes are placed by what goes between their key groups, where that was seen.
     Only what is to end the process is raised, such as `KeyboardInterrupt`.
     """
     started = time.thread_time()
@@ -49,6 +51,9 @@ def ask(optimizer: Optimizer, question: Question) -> Answer:
             question.cluster,
             question.statistics,
             current=question.current,
+        )
+        decided = placed_by_traffic(
+            decided, question.topology, question.cluster, question.statistics, question.current
         )
     except Exception as error:  # noqa: BLE001  # a strategy may raise anything
         refused = reason(error)

@@ -20,7 +20,9 @@ from grouping.owners import KeyOwners
 from grouping.routing_table import GroupTable, RoutingTable
 from optimizers.cluster import Cluster
 from optimizers.layout import Layout
+from optimizers.migration import migration_between
 from optimizers.operators import EdgeName
+from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.arrays import Floats, Integers, Parts
@@ -224,18 +226,15 @@ class KeyLayout:
         return local / total if total else 0.0
 
     def moving(self, division: Division, statistics: Statistics) -> tuple[float, float | None]:
-        """Return how many keys get another owner, and how many bytes of state, if that is known."""
-        keys = 0.0
-        size: float | None = 0.0
-        for name, table in division.items():
-            moved = int((table.parts != self.owners(name, table.keys)).sum())
-            keys += moved
-            seen = statistics.operators.get(name)
-            if seen is None or not seen.state_bytes or size is None:
-                size = None
-            else:
-                size += seen.state_bytes * moved / max(len(table), 1)
-        return keys, size
+        """Return how many keys get another owner, and how many bytes of state, if that is known.
+
+        It is what `Plan.diff` says of the plan that follows.
+        """
+        later = Layout(self.layout.topology.under(Plan(routing=division)), self.layout.homes)
+        moved = migration_between(self.layout, later, statistics).total
+        seen = [statistics.operators.get(name) for name in division]
+        sized = all(operator is not None and operator.state_bytes for operator in seen)
+        return float(moved.keys), moved.bytes if sized else None
 
     def tuple_bytes(self, statistics: Statistics) -> float | None:
         """Return the mean size of a tuple on the edges into the operators, if that is known."""
