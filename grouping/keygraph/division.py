@@ -46,7 +46,7 @@ class Task:
         limits: the most load each part may get, of the same shape.
         homes: the part of each key now, -1 if it has none; None where nothing was divided before.
         inertia: what share of a key's load must become local for it to leave its home.
-        tries: how many times to divide from scratch.
+        tries: how many times METIS divides from scratch; 0 for random starts only.
         seed: where chance begins.
     """
 
@@ -78,6 +78,7 @@ def _best_of_tries(task: Task) -> Parts:
     """
     graph = task.graph
     more = min(_RANDOM_STARTS, _FEW_EDGES // (len(graph.neighbours) + 1))
+    more = max(more, int(not task.tries))
     random = np.random.default_rng(task.seed)
     found = []
     for attempt in range(task.tries + more):

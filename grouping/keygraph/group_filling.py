@@ -20,6 +20,8 @@ from grouping.keygraph.spreading import hottest
 from sketches.arrays import Floats, Integers, Parts
 
 _IMBALANCE = 1.5  # between the groups of one instance: less would tear communities apart
+_ENOUGH_KEYS = 1.25  # for each group; of fewer METIS cannot make so many parts
+_LEAST_SHARE = 0.3  # of that of parts that the instance has
 _NOTHING = 1e-9  # of a load: what rounding leaves of it
 _INERTIA = 0.2  # a key that changes its group within an instance moves no state
 
@@ -138,7 +140,11 @@ def _on_node(cells: _Cells, graph: KeyGraph, home: Parts, seed: int) -> Parts:
         settled[span][at_home] = part_of[operator][here[span][at_home]]
     limits = reachable_limits(capped, shares, _IMBALANCE)
     homes = settled if (settled >= 0).any() else None
-    divided = divide(Task(capped, shares, limits, homes, _INERTIA, 1, seed))
+    # METIS complains of parts without a share. What it puts there is moved out again: see limits.
+    padded = np.maximum(shares, _LEAST_SHARE * shares.max(axis=1, keepdims=True))
+    keys = np.diff(cells.starts)
+    tries = int(all(_ENOUGH_KEYS * len(g) <= n for g, n in zip(cells.groups, keys, strict=True)))
+    divided = divide(Task(capped, padded, limits, homes, _INERTIA, tries, seed))
     # 4. Name the groups.
     chosen = np.empty(len(graph), dtype=np.int32)
     for cell, (operator, groups) in enumerate(zip(cells.operators, cells.groups, strict=True)):

@@ -28,6 +28,7 @@ _OUT_OF_THE_QUESTION = -1e6  # times all traffic
 _MOST_CELLS = 1 << 17
 _FEW_CELLS = 1 << 13
 _CLUSTERS = (1, 2, 3)  # for each node
+_FINEST = 1 << 16  # units of the heaviest, as METIS counts in whole numbers
 _TOLERANCE = 1.3  # clusters are what they are, and need not be of one size
 
 
@@ -139,10 +140,17 @@ class _ByTraffic:
 
     def _clusters(self, number: int) -> Integers:
         """Return the cluster of each group: few tuples go between clusters."""
+        number = min(number, len(self._weights) // 2)
         rows, columns = np.nonzero(self._weights)
         starts = np.searchsorted(rows, np.arange(len(self._weights) + 1))
-        weights = np.maximum(np.rint(self._weights[rows, columns]), 1).astype(np.int64)
-        loads = np.maximum(np.rint(self._groups.loads), 1).astype(np.int64)[:, np.newaxis]
+        heaviest = max(float(self._weights.max()), _ALMOST_ZERO)
+        weights = np.ceil(self._weights[rows, columns] * (_FINEST / heaviest)).astype(np.int64)
+        # No group counts for more than a cluster: METIS would look for room for more of them.
+        most = self._loads.sum() / max(number, 1)
+        whole = np.ceil(
+            np.minimum(self._loads.sum(axis=0), most) * (_FINEST / max(most, _ALMOST_ZERO))
+        )
+        loads = np.maximum(whole, 1).astype(np.int64)[:, np.newaxis]
         shares, graph = np.full((1, number), 1 / number), metis.Graph(starts, columns, weights)
         return metis.split(graph, loads, shares, np.array([_TOLERANCE])).astype(np.int64)
 

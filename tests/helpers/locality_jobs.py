@@ -72,3 +72,10 @@ def locality(plan, pairs, *, topology=None, cluster=None, hop=HOP):
 def figures(plan):
     (note,) = plan.notes
     return dict(note.figures)
+
+
+def owners(plan, name, keys, *, topology=None, cluster=None):
+    """The instance that has each key under a plan."""
+    topology = job() if topology is None else topology
+    cluster = Cluster.uniform(NODES) if cluster is None else cluster
+    return Layout.of(topology, cluster, plan).owners(name).assign(keys)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from locality_jobs import HOP, NODES, ask, correlated, figures, job, locality, run
+from locality_jobs import HOP, NODES, ask, correlated, figures, job, locality, owners, run
 
 from grouping.groupings import Fields, PartialKey
 from grouping.keygraph.key_counts import KeyCounts
@@ -26,6 +26,7 @@ from optimizers import (
     Statistics,
     Topology,
 )
+from optimizers.deployment import default_groups
 from optimizers.errors import InvalidValueError
 from optimizers.strategies.locality import Locality
 from optimizers.strategies.locality_published import PublishedLocality
@@ -169,7 +170,7 @@ def test_several_instances_on_a_node_share_its_keys():
     assert locality(plan, correlated(99), topology=topology, cluster=cluster) >= 0.85
     pairs = correlated(0)
     for name, side in (("a", pairs.left), ("b", pairs.right)):
-        held = np.bincount(plan.routing[name].assign(side), pairs.counts)
+        held = np.bincount(owners(plan, name, side, topology=topology), pairs.counts)
         assert len(held) == topology.operator(name).parallelism
         # Within a node, to the heaviest key; among nodes, to the imbalance.
         heaviest = np.bincount(side, pairs.counts).max()
@@ -182,8 +183,10 @@ def test_operators_may_have_different_numbers_of_instances(published):
 
     plan = ask(optimizer, correlated(0), topology=job(4, 2))
 
-    assert {"a": 4, "b": 2} == {name: table.instances for name, table in plan.routing.items()}
-    assert {0, 1} == set(plan.routing["b"].parts.tolist())
+    for name, number in (("a", 4), ("b", 2)):
+        keys = plan.routing[name].keys
+        found = owners(plan, name, keys, topology=job(4, 2))
+        assert set(range(number)) == set(found.tolist())
 
 
 def test_nodes_get_what_they_can_take():
@@ -195,7 +198,7 @@ def test_nodes_get_what_they_can_take():
     plan = ask(Locality(), pairs, cluster=cluster)
 
     for name, side in (("a", pairs.left), ("b", pairs.right)):
-        held = np.bincount(plan.routing[name].assign(side), pairs.counts, NODES)
+        held = np.bincount(owners(plan, name, side, cluster=cluster), pairs.counts, NODES)
         assert (held <= IMBALANCE * 20_000 * np.array([4, 2, 1, 1]) / 8 * (1 + 1e-8)).all()
 
 
@@ -205,15 +208,15 @@ def test_what_cannot_be_on_a_node_is_kept_in_its_rack():
 
     plan = ask(Locality(), pairs, cluster=cluster)
 
-    here = plan.routing["a"].assign(pairs.left) % 2
-    there = plan.routing["b"].assign(pairs.right) % 2
+    here = owners(plan, "a", pairs.left, cluster=cluster) % 2
+    there = owners(plan, "b", pairs.right, cluster=cluster) % 2
     assert pairs.counts[here == there].sum() >= 0.95 * pairs.total
 
 
 def test_nodes_that_drain_get_no_keys():
     topology = job()
     nodes = tuple(node.name for node in Cluster.uniform(NODES).nodes)
-    groups = (0,) * topology.operator("a").key_groups
+    groups = default_groups(topology.operator("a"))
     there = Plan(placement={name: Deployment(nodes, groups) for name in HOP})
     _, settled = run(Locality(), [correlated(0)])
     cluster = Cluster(Cluster.uniform(NODES).nodes, draining=("node-2",))
@@ -222,7 +225,9 @@ def test_nodes_that_drain_get_no_keys():
         Locality(worth=0), correlated(1), cluster=cluster, current=settled.amended(there, cluster)
     )
 
-    assert all({0, 1, 3} == set(table.parts.tolist()) for table in plan.routing.values())
+    later = settled.amended(there, cluster).amended(plan, cluster)
+    for name, table in plan.routing.items():
+        assert {0, 1, 3} == set(owners(later, name, table.keys, cluster=cluster).tolist())
 
 
 def test_on_a_single_node_there_is_nothing_to_gain():
@@ -276,19 +281,25 @@ def test_published_is_the_partition_of_the_last_epoch_whatever_was_before():
     plan = ask(Locality.published(seed=5), pairs, history={HOP: correlated(1, seed=3)})
 
     expected = partition_as_published(KeyGraph.of({HOP: pairs}), NODES, seed=5)
-    assert dict(zip(HOP, expected.tables, strict=True)) == plan.routing
+    for name, table in zip(HOP, expected.tables, strict=True):
+        assert table.keys.tolist() == plan.routing[name].keys.tolist()
+        assert table.parts.tolist() == owners(plan, name, table.keys).tolist()
     assert 0.0 == Locality.published().memory
     assert PublishedLocality(offline=True, seed=5) == Locality.published(offline=True, seed=5)
 
 
-def test_after_a_change_of_parallelism_keys_are_divided_anew():
+def test_after_a_change_of_parallelism_keys_that_belong_together_are_together():
+    cluster = Cluster.uniform(8)
     _, settled = run(Locality(), [correlated(0)])
     chain = Chain(Fixed(Plan(parallelism={"a": 8, "b": 8})), Locality())
 
-    plan = ask(chain, correlated(1), cluster=Cluster.uniform(8), current=settled)
+    plan = ask(chain, correlated(1), cluster=cluster, current=settled)
 
-    assert {8} == {table.instances for table in plan.routing.values()}
-    assert locality(plan, correlated(99), topology=job(8, 8), cluster=Cluster.uniform(8)) >= 0.8
+    later = settled.amended(plan, cluster)
+    assert locality(later, correlated(99), cluster=cluster) >= 0.8
+    for name, table in later.routing.items():
+        found = owners(later, name, table.keys, cluster=cluster)
+        assert set(range(8)) == set(found.tolist())
 
 
 def test_later_steps_of_a_chain_see_the_routing():
@@ -401,7 +412,7 @@ def test_instances_are_balanced_by_counted_keys():
 
     def fullest(statistics):
         plan = World(job(), Cluster.uniform(NODES), statistics).ask(Locality(worth=0))
-        loads = np.bincount(plan.routing["a"].assign(keys), counts)
+        loads = np.bincount(owners(plan, "a", keys), counts)
         return loads.max() / loads.mean()
 
     assert fullest(known) <= IMBALANCE + 1e-9
