@@ -140,13 +140,13 @@ class _ByTraffic:
 
     def _clusters(self, number: int) -> Integers:
         """Return the cluster of each group: few tuples go between clusters."""
-        number = min(number, len(self._weights) // 2)
+        number = max(1, min(number, len(self._weights) // 2))
         rows, columns = np.nonzero(self._weights)
         starts = np.searchsorted(rows, np.arange(len(self._weights) + 1))
         heaviest = max(float(self._weights.max()), _ALMOST_ZERO)
         weights = np.ceil(self._weights[rows, columns] * (_FINEST / heaviest)).astype(np.int64)
         # No group counts for more than a cluster: METIS would look for room for more of them.
-        most = self._loads.sum() / max(number, 1)
+        most = self._loads.sum() / number
         whole = np.ceil(
             np.minimum(self._loads.sum(axis=0), most) * (_FINEST / max(most, _ALMOST_ZERO))
         )
