@@ -104,7 +104,7 @@ class Filling:
         for node, instances in each:
             self._fill(node, instances)
         self._place_rest()
-        # 2. Many may have a little too much, and none of them half a group: the fullest give.
+        # 2. Where no whole group fits any more, the fullest give to the emptiest.
         operators = np.searchsorted(self._groups.firsts, self._takers, side="right") - 1
         for operator in np.unique(operators).tolist():
             self._level(self._takers[operators == operator])
@@ -116,8 +116,7 @@ class Filling:
         while True:
             taker = self._taker(instances)
             room = self._shares[taker] - self._held[taker]
-            # Taking what is heavier than twice the room would leave it further from its share.
-            fitting = self._free(taker) & (loads < 2 * room - _ROUNDING)
+            fitting = self._free(taker) & (loads <= room + _ROUNDING)
             able = fitting & (self._at < 0)
             if not able.any():
                 spare = self._held[self._at] - self._shares[self._at]
