@@ -11,10 +11,11 @@ from grouping.hashing import hash_parts
 from grouping.key_batch import KeyBatch
 from optimizers import Cluster, Deployment, Node, Operator, Optimizer, Plan, Topology
 from optimizers.folds import Count, Emit
+from optimizers.layout import Layout
 from optimizers.runtime.state.file import read_states
 from optimizers.runtime.state.table import key_names
 from optimizers.statistics import Probe
-from optimizers.strategies.standing import Standing
+from optimizers.strategies.key_layout import KeyLayout
 
 HOP = ("a", "b")
 GROUPS = 8
@@ -111,11 +112,12 @@ class Watching(Optimizer):
         self.views = []
 
     def plan(self, topology, cluster, statistics, current):
-        standing = Standing(topology, cluster, current, (HOP,))
+        layout = Layout.of(topology, cluster, current)
+        keys = KeyLayout(layout, cluster, (HOP,))
         view = {}
         for name in HOP:
-            owners = standing.owners(name, KEYS).tolist()
-            nodes = standing.deployed[name]
+            owners = keys.owners(name, KEYS).tolist()
+            nodes = layout.homes[name].nodes
             view[name] = {k: (i, nodes[i]) for k, i in zip(KEYS, owners, strict=True)}
         decided = self._decide(current)
         self.views.append((current, view, statistics, decided))

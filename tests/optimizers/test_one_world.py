@@ -48,7 +48,7 @@ from optimizers import (
 from optimizers.layout import Layout, completed
 from optimizers.runtime.state import cache
 from optimizers.simulation import SimulationEngine, Stream, Work
-from optimizers.strategies.standing import Standing
+from optimizers.strategies.key_layout import KeyLayout
 
 STATE = 10.0
 
@@ -74,13 +74,13 @@ def test_layouts_tasks_and_strategies_see_each_key_where_the_plan_puts_it(world)
     topology, cluster, plans, _ = world
     for plan in plans:
         layout = Layout.of(topology, cluster, plan)
-        standing = Standing(topology.under(plan), cluster.under(plan), plan, (HOP,))
+        keys = KeyLayout(layout, cluster.under(plan), (HOP,))
         for name in HOP:
             expected, groups = places(topology, plan, name)
             owners = layout.owners(name)
             found = owners.assign(KEYS).tolist()
             assert [expected[key][0] for key in KEYS] == found
-            assert found == standing.owners(name, KEYS).tolist()
+            assert found == keys.owners(name, KEYS).tolist()
             assert [groups[key] for key in KEYS] == owners.group_of(KEYS).tolist()
             edge = topology.inputs(name)[0]
             assert found == layout.owners_on(edge).assign(KEYS).tolist()
