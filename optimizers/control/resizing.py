@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from grouping.placement.resizing import Resized, Traffic, resize
+from grouping.resizing.resize import Resized, Traffic, resize
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment
 from optimizers.layout import Layout

@@ -11,7 +11,7 @@ import numpy as np
 
 from grouping.keygraph import metis
 from grouping.keygraph.bundles import Bundles, BundleSearch
-from grouping.placement.filling import HOMELESS, Filling, Groups, Traffic, in_a_row
+from grouping.resizing.filling import HOMELESS, Filling, Groups, Traffic, in_a_row
 from sketches.arrays import Floats, Integers, Marks, Parts
 
 __all__ = ["Resized", "Traffic", "resize"]

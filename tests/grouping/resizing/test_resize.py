@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grouping.placement import resizing
-from grouping.placement.filling import Traffic
-from grouping.placement.resizing import Resized, resize
+from grouping.resizing import resize as resizing
+from grouping.resizing.filling import Traffic
+from grouping.resizing.resize import Resized, resize
 
 
 def even(groups, instances):

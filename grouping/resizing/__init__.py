@@ -1,0 +1,1 @@
+"""Which key groups move when operators get other numbers of instances."""
