@@ -222,6 +222,26 @@ def test_a_load_that_no_parallelism_carries_names_the_hottest_key():
     assert plan.busy[1] == pytest.approx(1)
 
 
+def test_headroom_counts_for_the_hottest_key_and_for_the_cap():
+    flow = pipeline(hottest=[0, 0.3, 0])  # 0.9 s of work a second for one instance
+
+    plan_tuples(flow, CHEAP, headroom=0.0)
+    with pytest.raises(OverloadError, match=r"its hottest key has 30\.0%"):
+        plan_tuples(flow, CHEAP, headroom=0.2)
+    full = plan_tuples(pipeline(), CHEAP, workers=7)
+    assert full.instances.sum() <= 7
+    with pytest.raises(OverloadError, match=r"workers=7 carry 44\.4% of the load"):
+        plan_tuples(pipeline(), CHEAP, workers=7, headroom=2.0)
+
+
+def test_a_limit_takes_no_more_than_the_workers():
+    needed = plan_tuples(pipeline(), CHEAP, latency=0.0075).instances.sum()
+
+    assert plan_tuples(pipeline(), CHEAP, latency=0.0075, workers=int(needed)).latency <= 0.0075
+    with pytest.raises(OverloadError, match="the best plan that was found has"):
+        plan_tuples(pipeline(), CHEAP, latency=0.0075, workers=int(needed) - 1)
+
+
 @pytest.mark.parametrize(
     ("flow", "options", "message"),
     [

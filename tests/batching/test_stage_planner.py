@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from stage_jobs import COSTS, all_stages, stage_jobs, taken
+from stage_jobs import COSTS, all_stages, pairs_of_stages, stage_jobs, taken
 
 from batching.errors import OverloadError
 from batching.stage_cuts import fused
@@ -104,6 +104,29 @@ def test_one_core_less_is_too_few(job, costs, rate, latency):
     assert enough(cores)
     assert cores == 1 or not enough(cores - 1)
     assert all(not enough(fewer) for fewer in range(1, min(cores, 4)))
+
+
+PRICES = st.builds(
+    StageCosts,
+    base=st.sampled_from([0.01, 0.1, 0.5]),
+    stage=st.just(0.02),
+    task=st.sampled_from([0.01, 0.06, 0.2]),
+)
+
+
+@given(pairs_of_stages(), PRICES, st.sampled_from([100.0, 2000.0, 5000.0, 15_000.0]))
+def test_of_all_numbers_of_tasks_the_best_is_found(job, costs, rate):
+    lines = [line(job, costs, stages, 8) for stages in all_stages(job, 8)]
+    settled = [fixed / (1 - rate * each) for fixed, each, _, _ in lines if rate * each < 1 - 1e-9]
+    assume(settled)
+
+    plan = fastest(job, costs, rate=rate, cores=8)
+
+    assert plan.period == pytest.approx(min(settled))
+    for times in (1.05, 1.3, 2.5):
+        bound = plan.latency * times
+        found = cheapest(job, costs, rate=rate, cores=8, latency=bound)
+        assert found.cores == pytest.approx(cheapest_of(lines, rate, bound))
 
 
 def test_a_low_rate_under_a_bound_takes_a_fraction_of_the_cores():

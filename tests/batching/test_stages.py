@@ -5,7 +5,7 @@ import pytest
 from dataflows import dataflows
 from hypothesis import given
 from hypothesis import strategies as st
-from stage_jobs import COSTS, all_stages, stage_jobs, taken
+from stage_jobs import COSTS, all_stages, hot_chains, stage_jobs, taken
 
 from batching.dataflow import Dataflow
 from batching.errors import DataflowError
@@ -39,6 +39,38 @@ def test_no_stages_and_no_tasks_take_less(job, costs, cores, rows):
     assert batch_time(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
     given = job.tasks > 0
     assert (stages.tasks[given] == job.tasks[given]).all()
+
+
+@given(hot_chains(), COSTS, CORES, st.sampled_from([1e3, 1e4, 1e5, 1e6]))
+def test_below_a_hot_key_no_cut_takes_less(job, costs, cores, rows):
+    stages = fastest_stages(job, costs, cores, rows)
+
+    best = min(taken(job, costs, each, cores, rows)[0] for each in all_stages(job, cores))
+    assert batch_time(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
+
+
+def test_what_a_cut_sends_across_hosts_counts():
+    job = StageJob.of(
+        ["count", "score"], seconds=[0, 9e-6], hottest=[0.9, 0], crossing=[0, 80], feeders=[-1, 0]
+    )
+    costs = StageCosts(0.1, 0.05, 0.01, byte=1e-7)
+
+    # 0.9 - 1 / 8 of 9 us are 7 us; 80 bytes are 8 us, and 40 would be 4.
+    assert fastest_stages(job, costs, 8, 1e6).begins.tolist() == [0, 0]
+    less = StageJob.of(
+        job.names, seconds=[0, 9e-6], hottest=[0.9, 0], crossing=[0, 40], feeders=[-1, 0]
+    )
+    assert fastest_stages(less, costs, 8, 1e6).begins.tolist() == [0, 1]
+
+
+def test_the_tasks_of_a_stage_are_for_what_is_left_in_it():
+    # "score" is better off alone. Fused, it would have asked for more tasks in its stage.
+    job = StageJob.of(["count", "score"], seconds=[1e-8, 1e-5], hottest=[0.3, 0], feeders=[-1, 0])
+
+    stages = fastest_stages(job, StageCosts(0.1, 0.01, 0.06), 8, 1e6)
+
+    assert stages.begins.tolist() == [0, 1]
+    assert stages.tasks.tolist() == [1, 8]
 
 
 @given(stage_jobs(plain=True), COSTS, CORES, ROWS)

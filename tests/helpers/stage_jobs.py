@@ -38,6 +38,30 @@ def stage_jobs(draw, *, most=4, plain=False):
     )
 
 
+@st.composite
+def hot_chains(draw):
+    """Three operators that may be one stage, below a hot key: it may pay to cut them."""
+    numbers = st.integers(0, 30)
+    return StageJob.of(
+        ["count", "score", "write"],
+        seconds=[draw(numbers) * 1e-6 for _ in range(3)],
+        hottest=[draw(st.sampled_from([0.3, 0.6, 0.9])), 0, 0],
+        crossing=[0, draw(numbers) * 5, draw(numbers) * 5],
+        feeders=[ALONE, 0, draw(st.sampled_from([0, 1]))],
+    )
+
+
+@st.composite
+def pairs_of_stages(draw):
+    """Two stages with work that differs, for which the numbers of tasks matter."""
+    numbers = st.integers(0, 40)
+    return StageJob.of(
+        ["parse", "count"],
+        seconds=[draw(numbers) * 1e-6, draw(numbers) * 1e-5],
+        hottest=[0, draw(st.sampled_from([0.0, 0.2]))],
+    )
+
+
 def all_begins(job):
     """All ways to cut a job into stages."""
     feeders = job.feeders.tolist()
