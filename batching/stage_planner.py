@@ -14,7 +14,7 @@ from batching.stages import (
     batch_time,
     slowest_share,
 )
-from sketches.arrays import Floats, Integers
+from sketches.arrays import Indices, Integers, Marks
 from sketches.checks import amount, number, whole
 from sketches.values import ArrayValue
 
@@ -178,7 +178,11 @@ def _plan(stages: Stages, time: BatchTime, rate: float, period: float) -> StageP
 
 
 class _Division:
-    """The division of tasks over given stages."""
+    """The division of tasks over given stages.
+
+    What a stage takes falls less with each further task, so that giving each task to the stage that
+    gains most is exact, for any number of tasks. How many rows there are does not change the order.
+    """
 
     def __init__(
         self, job: StageJob, costs: StageCosts, begins: Integers, rate: float, cores: int
@@ -189,61 +193,41 @@ class _Division:
         self._rate = rate
         self._cores = cores
         self._first = np.flatnonzero(begins == np.arange(len(begins)))
-        work = np.bincount(begins, job.work, len(begins))[self._first].astype(np.float64)
-        self._work: Floats = costs.work * work
-        self._hottest = job.hottest[self._first]
         given = np.zeros(len(begins), np.int64)
         np.maximum.at(given, begins, job.tasks)  # all of a stage that are given are the same
-        self._pinned = given[self._first] > 0
         self._fewest = np.maximum(1, given[self._first])
+        self._order = self._stages_by_gain(given[self._first] > 0)
+
+    def _stages_by_gain(self, pinned: Marks) -> Indices:
+        """Return the stage that gets each further task, the one that gains most first."""
+        work = np.bincount(self._begins, self._job.work, len(self._begins))[self._first]
+        sizes = np.arange(1, self._cores + 1)
+        share = slowest_share(self._job.hottest[self._first, None], sizes, self._cores)
+        gains = -np.diff(work[:, None] * share, axis=1)
+        gains[pinned] = -np.inf
+        order = np.argsort(-gains, axis=None, kind="stable")
+        further = int((~pinned).sum()) * (self._cores - 1)
+        return order[:further] // max(1, self._cores - 1)
 
     def cheapest(self, bound: float, best: StagePlan) -> StagePlan:
         """Return the cheapest plan of these stages, or another that is cheaper."""
-        total = int(self._fewest.sum())
-        most = int(np.where(self._pinned, self._fewest, self._cores).sum())
-        for count in range(total, most + 1):
-            stages, time, period = self._longest(count, bound)
+        for further in range(len(self._order) + 1):
+            tasks = np.zeros(len(self._begins), np.int64)
+            given = np.bincount(self._order[:further], minlength=len(self._first))
+            tasks[self._first] = self._fewest + given
+            stages = Stages(self._begins, tasks[self._begins])
+            time = batch_time(self._job, self._costs, stages, self._cores)
             # Even at the longest period that there could be, more tasks would cost more.
-            if self._at_least(time, bound) >= best.cores:
+            if time.cores / bound + self._rate * time.cores_each >= best.cores:
                 break
+            # A batch that begins every so often, and takes what is left, ends just in time.
+            period = (bound - time.fixed) / (1 + self._rate * time.each)
             if period <= 0 or time.seconds(self._rate * period) > period:
                 continue
             plan = _plan(stages, time, self._rate, period)
             if plan.cores < best.cores:
                 best = plan
         return best
-
-    def _at_least(self, time: BatchTime, bound: float) -> float:
-        return time.cores / bound + self._rate * time.cores_each
-
-    def _longest(self, count: int, bound: float) -> tuple[Stages, BatchTime, float]:
-        """Return the division of so many tasks that allows the longest period, and that."""
-        period = bound
-        best: tuple[Stages, BatchTime, float] | None = None
-        while True:
-            stages = self._divided(count, self._rate * period)
-            time = batch_time(self._job, self._costs, stages, self._cores)
-            longest = (bound - time.fixed) / (1 + self._rate * time.each)
-            if best is not None and longest <= best[2]:
-                return best
-            best, period = (stages, time, longest), max(longest, 0.0)
-
-    def _divided(self, count: int, rows: float) -> Stages:
-        """Return the division of so many tasks with which a batch takes least.
-
-        What a stage takes falls less with each further task, so that giving each to the stage that
-        gains most is exact.
-        """
-        sizes = np.arange(1, self._cores + 1)
-        share = slowest_share(self._hottest[:, None], sizes, self._cores)
-        gains = -np.diff(rows * self._work[:, None] * share, axis=1)
-        gains[self._pinned] = -np.inf
-        # Gains of a stage fall, so its first ones come first; ties go to earlier stages.
-        order = np.argsort(-gains, axis=None, kind="stable")[: count - int(self._fewest.sum())]
-        given = np.bincount(order // max(1, self._cores - 1), minlength=len(self._first))
-        tasks = np.zeros(len(self._begins), np.int64)
-        tasks[self._first] = self._fewest + given
-        return Stages(self._begins, tasks[self._begins])
 
 
 def _overload(job: StageJob, costs: StageCosts, rate: float, cores: int) -> str:

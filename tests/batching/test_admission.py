@@ -132,9 +132,11 @@ def test_pid_corrects_by_what_it_missed_and_by_what_waited():
     state = PidRate(period=2.0, proportional=0.5, integral=0.2, derivative=0.1)
     state = state.after(report(1000, 0.5, period=2.0))
 
-    state = state.after(report(1000, 1.0, period=4.0, waited=0.5))
+    state = state.after(report(0, 0.0, period=1.0))
+    state = state.after(report(1000, 1.0, period=3.0, waited=0.5))
 
-    # error 2000 - 1000; missed 0.5 * 1000 / 2; the error changed by 1000 in 4 seconds
+    # error 2000 - 1000; missed 0.5 * 1000 / 2; the error changed by 1000 in 4 seconds,
+    # of which one had no rows
     assert state.rate == 2000 - 0.5 * 1000 - 0.2 * 250 - 0.1 * 250
     assert state.admission.rows == state.rate * 2
     assert state.after(report(1000, 1e4, period=2.0, waited=1e9)).rate == 100  # and no less
