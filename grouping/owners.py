@@ -76,7 +76,6 @@ class KeyOwners:
         column, table = batch.column, self.table
         if self.rule is not None or not isinstance(table, GroupTable) or not len(table):
             return batch.spread(self._hashed(column.codes))
-        table.check_kind(column)
         return batch.spread(_completed(table.look_up(column), column.codes, self._hashed))
 
     def assign(self, keys: Any) -> Parts:

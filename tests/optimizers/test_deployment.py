@@ -61,6 +61,12 @@ def test_another_number_of_instances_moves_the_fewest_groups(old, cluster, insta
     assert 1 >= max(counts) - min(counts)
 
 
+def test_as_many_instances_as_there_are_change_nothing_however_uneven_they_are():
+    uneven = Deployment(("a", "b"), (0, 0, 0, 0))
+
+    assert uneven == uneven.resized(2, Cluster.uniform(1))
+
+
 @given(deployments(), CLUSTERS, st.integers(1, 5))
 def test_new_instances_go_to_the_emptiest_working_node(old, cluster, instances):
     nodes = list(old.nodes[:instances])
