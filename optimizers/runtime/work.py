@@ -1,4 +1,4 @@
-"""What a task is told: the job as laid out by the plan in force, and the batch at hand."""
+"""What a task gets: the job as laid out by the plan in force, and the batch at hand."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ StateFiles = Mapping[str, tuple[tuple[StateFile, ...], ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How tasks do what they are told.
+    """How tasks work.
 
     Attributes:
         observes: what to observe.

@@ -42,11 +42,11 @@ def balance(
 ) -> DataFrame:
     """Spread rows over partitions so that all are done at about the same time.
 
-    In place of ``rows.repartition(8)``, which gives each partition as many rows. The dearest rows
+    In place of ``rows.repartition(8)``, which gives each partition as many rows. The costliest rows
     are placed first, each in the partition that has least to do. The rows are not changed.
 
     Up to ``most`` rows are divided all together: they are counted first, for which they are made
-    once more (cache them if that is dear). Of more rows, each task divides its own.
+    once more (cache them if that takes long). Of more rows, each task divides its own.
 
     Args:
         rows: the rows.
@@ -78,7 +78,7 @@ class _Prices:
     """What rows cost: by a column of costs, or by their key.
 
     Attributes:
-        columns: those by which rows of one cost are told: the key, or that of the cost.
+        columns: those that say what a row costs: the key, or the cost itself.
         sketch: the costs of keys; None where they are in the column.
     """
 

@@ -47,7 +47,7 @@ def to_be_run(
 def _by_name(
     batches: Iterable[Sources], done: Progress, names: tuple[str, ...], skipped: list[str]
 ) -> Iterator[tuple[Sources, str | None]]:
-    known, told, number = frozenset(done.names), 0, 0
+    known, reported, number = frozenset(done.names), 0, 0
     for number, batch in enumerate(batches, 1):
         if number > len(names):
             raise InvalidValueError(
@@ -56,9 +56,9 @@ def _by_name(
         if names[number - 1] in known:
             skipped.append(names[number - 1])
             continue
-        told = _tell(skipped, told)
+        reported = _report(skipped, reported)
         yield batch, names[number - 1]
-    _tell(skipped, told)
+    _report(skipped, reported)
     if number < len(names):
         raise InvalidValueError(
             f"{len(names)} names are given, and {number} batches; give a name for each"
@@ -81,7 +81,7 @@ def _by_place(
             skipped.append(str(number))
             continue
         if number == done.bounded:
-            _tell(skipped, 0)
+            _report(skipped, 0)
         yield batch, None
     if resume and number + 1 < done.bounded:
         raise CheckpointError(
@@ -89,7 +89,7 @@ def _by_place(
             "checkpoint already: give all of those and then the new ones, or names=[...]"
         )
     if resume and number + 1 == done.bounded:
-        _tell(skipped, 0)
+        _report(skipped, 0)
 
 
 def _checked(names: Iterable[str], batches: Iterable[Sources]) -> tuple[str, ...]:
@@ -106,12 +106,12 @@ def _checked(names: Iterable[str], batches: Iterable[Sources]) -> tuple[str, ...
     return found
 
 
-def _tell(skipped: list[str], told: int) -> int:
-    """Say which batches were skipped since it was told last; return how many that are by now."""
-    if len(skipped) > told:
+def _report(skipped: list[str], reported: int) -> int:
+    """Log which batches were skipped since the last report; return how many there are by now."""
+    if len(skipped) > reported:
         _LOG.warning(
             "%d batches are done already and were skipped: %s",
-            len(skipped) - told,
-            ", ".join(skipped[told:]),
+            len(skipped) - reported,
+            ", ".join(skipped[reported:]),
         )
     return len(skipped)

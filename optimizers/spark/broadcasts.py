@@ -1,4 +1,4 @@
-"""What executors are told, sent once: the work under a plan, and the ticket of a large batch."""
+"""What executors get, sent once: the work under a plan, and the ticket of a large batch."""
 
 import pickle
 import secrets

@@ -49,7 +49,7 @@ def learn_costs(  # noqa: PLR0913
     """Learn what rows of each key cost, by doing the work on some of them.
 
     A function of several rows is given all rows of one key that were chosen, some of them twice:
-    what a call takes whatever is in it is found by comparing small calls with larger ones, and
+    what a call takes for itself is found by comparing small calls with larger ones, and
     taken off. What it returns is dropped.
 
     Args:
@@ -75,7 +75,7 @@ def learn_costs(  # noqa: PLR0913
     kind = rows.schema[key].dataType
     if not isinstance(kind, StringType | BinaryType | IntegralType):
         raise InvalidValueError(
-            f"key: costs cannot be told by column {key!r} of type {kind.simpleString()}; "
+            f"key: costs cannot be counted by column {key!r} of type {kind.simpleString()}; "
             "cast it to text or to whole numbers"
         )
     if not callable(work):
@@ -243,8 +243,8 @@ def _work_through(work: Callable[..., Any], costs: CallCosts, pieces: Iterator[A
         came_before = came_before or not over
     if not came_before and clock() - ended > max(noted, _TELLING):
         raise InvalidValueError(
-            "work reads all rows before it works on them, so that what those of each key cost "
-            "cannot be told; give a function that is done with a frame before it takes the next"
+            "work reads all rows before it works on them, so what those of each key cost "
+            "cannot be measured; give a function that is done with a frame before it takes the next"
         )
 
 

@@ -4,7 +4,7 @@ import threading
 
 
 class AtHand:
-    """Lets batches begin until it is told not to, and lets others wait for the end of one.
+    """Lets batches begin until they are stopped, and lets others wait for the end of one.
 
     Attributes:
         last: the number of the last batch that has ended.

@@ -49,8 +49,8 @@ class SparkEngine(Asking):
             was stopped goes on where it was. Where Spark has another name for the folder than
             Python, give both: ``Location("/mnt/jobs", spark="abfss://...")``.
         spark: the session; by default the active one, or a new one on this machine.
-        cluster: the machines that instances are placed on. Nodes called as hosts that executors
-            run on are those hosts, and instances are held there; others are only thought of. By
+        cluster: the machines that instances are placed on. A node named like an executor's
+            host is that host, and its instances are pinned there; any other node is virtual. By
             default the hosts, or where there is but one, a node for each instance of the most
             parallel operator.
         keep: of how many batches the state is kept at least, for those who read it while the job

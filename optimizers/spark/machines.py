@@ -23,8 +23,8 @@ class Machines:
         session: the session.
         topology: the job.
         given: the cluster, if it is given and stays as it is. Without one, hosts are its nodes,
-            each as capable as it has executors; or where there is but one, as many as the most
-            parallel operator has instances, which are only thought of.
+            each as capable as it has executors; or where there is but one, as many virtual nodes
+            as the most parallel operator has instances.
     """
 
     def __init__(self, session: SparkSession, topology: Topology, given: Cluster | None) -> None:

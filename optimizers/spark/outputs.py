@@ -168,11 +168,13 @@ def left_in(session: SparkSession, location: Location, files: Iterable[OutputFil
     Raises:
         CheckpointError: a file is missing.
     """
-    alike: dict[pa.Schema, list[str]] = {}
+    paths_of: dict[pa.Schema, list[str]] = {}
     for file in files:
-        alike.setdefault(file.schema, []).append(_as_spark_reads(location.spark_path_of(file.path)))
+        paths_of.setdefault(file.schema, []).append(
+            _as_spark_reads(location.spark_path_of(file.path))
+        )
     try:
-        return _united(session.read.parquet(*paths) for paths in alike.values())
+        return _united(session.read.parquet(*paths) for paths in paths_of.values())
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

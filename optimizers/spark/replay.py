@@ -57,7 +57,7 @@ def recorded(  # noqa: PLR0913
     elif not location.read(name).equals(kept):
         raise InvalidValueError(
             f"other tuples were recorded for source {source!r} in {location}; "
-            "give the same ones to go on, or a new checkpoint to begin anew"
+            "give the same ones to go on, or a new checkpoint to start over"
         )
     if not location.exists(f"{_ADMITTED}/{source}"):
         admit(location, source, number)
@@ -73,7 +73,7 @@ def recorded(  # noqa: PLR0913
 
 
 def admit(location: Location, source: str, rows: int) -> None:
-    """Let a recorded source in by so many tuples at once, from the next batch that it cuts on."""
+    """Let in this many tuples of a recorded source at once, from the next batch that it cuts on."""
     location.write_atomically(f"{_ADMITTED}/{source}", str(rows).encode())
 
 
@@ -130,7 +130,7 @@ class ReplayReader(DataSourceStreamReader):
         return {_ROWS: min(start[_ROWS] + admitted, len(self._tuples()))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return the stretches of a batch; as many whatever its size, though some may be empty."""
+        """Return the stretches of a batch; as many for a batch of any size; some may be empty."""
         first, rows = start[_ROWS], end[_ROWS] - start[_ROWS]
         cuts = [first + rows * part // self._partitions for part in range(self._partitions + 1)]
         return [Stretch(*ends) for ends in itertools.pairwise(cuts)]

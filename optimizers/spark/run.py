@@ -248,7 +248,7 @@ class Run:
         self._handed = commit.batch
 
     def _assign(self) -> Assignment:
-        """Return what is to be done next, having told recorded sources what to let in from now."""
+        """Return what is to be done next, after setting how much recorded sources let in."""
         if self._driver is None:
             self._earlier = self._checkpoint.drivers()
             self._driver = self._checkpoint.announce()

@@ -16,7 +16,7 @@ from optimizers.package_guard import PACKAGES, check_packages
 
 _SUFFIXES = {".py", ".typed"}
 
-# Which contexts have been told, and of which version, for as long as they are there.
+# Which version was sent to which contexts, for as long as they are there.
 _SHIPPED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
 
 
@@ -42,7 +42,7 @@ def archive(folder: Path) -> Path:
 
 
 def ship(context: SparkContext) -> None:
-    """Have executors import Penstock from here, unless they have been told before.
+    """Have executors import Penstock from here, unless they do already.
 
     Raises:
         MissingPackageError: an executor cannot import it, or lacks a package it needs.

@@ -1,4 +1,4 @@
-"""How a stream ends by an error: told to Spark in a line, and to who waits as what it is.
+"""How a stream ends by an error: Spark gets one line, and `wait()` raises the error itself.
 
 Python tells Spark of an error as text, and Spark wraps that text three times over. So Spark gets
 one line, and the error itself is kept in this process.
@@ -18,7 +18,7 @@ _INTERRUPTED = re.compile(
 
 
 class BatchFailedError(PenstockError):
-    """What Spark is told of an error that ended a batch."""
+    """The line that Spark gets for an error that ended a batch."""
 
 
 def is_interruption(error: BaseException) -> bool:
@@ -27,7 +27,7 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def told_to_spark(error: BaseException) -> BatchFailedError:
-    """Return in one line what Spark is to be told of an error.
+    """Return in one line what Spark gets for an error.
 
     Of an interruption in the words by which Spark knows one. It looks for them with an expression
     that overflows the stack of Java if much text stands between them.
@@ -44,10 +44,10 @@ def told_to_spark(error: BaseException) -> BatchFailedError:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether py4j logs something else than what Spark is told here."""
+    """Return whether py4j logs something else than the line for Spark."""
     error = record.exc_info[1] if record.exc_info else None
     return is_debugging() or not isinstance(error, BatchFailedError)
 
 
-# Which is told already, and which py4j would log once more with its own lines.
+# It is reported already; py4j would log it once more with lines of its own.
 logging.getLogger("py4j.clientserver").addFilter(_is_news)

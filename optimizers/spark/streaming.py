@@ -2,7 +2,7 @@
 
 Spark's own sources fix how much they let in when a query starts. So where a plan says otherwise for
 a source that is `Sized`, the query is stopped at the end of the batch and begun again from the same
-checkpoint, with the source read anew. Spark allows for that: it goes on at the offsets that it has
+checkpoint, with the source read again. Spark allows for that: it goes on at the offsets that it has
 written down, and limits of how much is let in may change (Structured Streaming Programming Guide,
 "Recovery Semantics after Changes in a Streaming Query"). A batch whose offsets are written down
 already comes once more as it was; if it is committed, it is not run again. The job itself, its
@@ -177,8 +177,8 @@ class StreamingRun:
                 self._known.wait()
                 hush_end(rows.sparkSession, self.query)
                 if not self._waiting:
-                    told = "batch %d failed, which ends the job: %s; wait() raises it"
-                    _LOG.error(told, number, said(error))
+                    ended = "batch %d failed, which ends the job: %s; wait() raises it"
+                    _LOG.error(ended, number, said(error))
             raise told_to_spark(error) from None
         finally:
             self._at_hand.end(number)
@@ -189,8 +189,8 @@ class StreamingRun:
         if not self._again or self._stopped or self.run.admitted(self._sized) == self._rows:
             return
         restart = threading.Thread(target=self._begin_again, daemon=True)
-        # The query counts as ended as soon as it is being stopped. Whoever waits for it has to
-        # find this one then, begun, and none that is over.
+        # The query counts as ended as soon as it is being stopped. A thread that waits for it has
+        # to find this one then, begun, and none that is over.
         with self._restarting:
             self._restart = restart
             restart.start()
@@ -212,7 +212,7 @@ class StreamingRun:
             _LOG.info("the query begins again, to let in %s", dict(self._rows))
             self._known.clear()
             self.query = self._begin(self._batch, self._rows)
-        except Exception as error:  # noqa: BLE001  # told to whoever waits
+        except Exception as error:  # noqa: BLE001  # raised where the stream is waited for
             self._failure = error
         finally:
             self._known.set()

@@ -1,4 +1,4 @@
-"""Errors that happen on executors, told on the driver as what they are."""
+"""Errors that happen on executors, raised on the driver as what they are."""
 
 import re
 import textwrap
@@ -33,7 +33,7 @@ _AGAIN = (
 
 @contextmanager
 def told_as_ours() -> Iterator[None]:
-    """Raise an error of ours that an executor told of, in place of Spark's report of it.
+    """Raise an error of ours that an executor reported, in place of Spark's report of it.
 
     Spark wraps what a task raises into an error of its own whose text has the whole traceback.
     Where it gave up because not all tasks of a stage read the same, that is a `DeliveryError`.
@@ -62,7 +62,7 @@ def told_with_cause() -> Iterator[None]:
 
 
 def error_in(text: str) -> PenstockError | None:
-    """Return the error of ours that a report of Spark tells of; None if there is none."""
+    """Return the error of ours in a report of Spark; None if there is none."""
     found = _OURS.findall(text)
     if not found:
         return DeliveryError(_AGAIN) if _READ_ALREADY in text else None

@@ -7,7 +7,7 @@
                                         finds it, but batch 7 not done, may put 0000000007-1.json
                                         in its place
     commits/0000000007.json             what batch 7 left behind; 0000000007-1.json is the same
-                                        state, written anew
+                                        state, rewritten
     state/count/0000000007-3-x.arrow    what attempt x of instance 3 of operator count wrote
     output/...                          files of output, named likewise
     drivers/...                         a file of each driver that is at work
@@ -105,7 +105,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, location: Location) -> "Checkpoint":
-        """Open a checkpoint to look into it, whatever job it is of.
+        """Open a checkpoint of any job to look into it.
 
         Raises:
             CheckpointError: there is none, or its newest commit is damaged.
@@ -268,7 +268,7 @@ class Checkpoint:
         Args:
             keep: how many batches stay readable.
             alone: whether no driver works on the checkpoint. If not, the newest batch keeps all
-                its files, also those that were written anew since: a driver may go on from them.
+                its files, also those that were rewritten since: a driver may go on from them.
         """
         names = unneeded(self._log, whole("keep", keep, at_least=1), alone=alone)
         for name in names:
@@ -276,7 +276,7 @@ class Checkpoint:
         return len(names)
 
     def compact(self) -> Commit | None:
-        """Write the state of each instance anew, in one file, and return the commit of that.
+        """Rewrite the state of each instance as one file, and return the commit of that.
 
         It belongs to the same batch: nothing that can be read changes. A driver that is at work
         meanwhile goes on with the old files, which stay until they are cleaned up, and is stopped
@@ -350,7 +350,7 @@ class Checkpoint:
         if last is None or last < after.number:
             found = "is not there any more: files of the checkpoint were removed or replaced"
         elif last[0] == after.batch:
-            found = "was written anew since, by penstock state --compact"
+            found = "was rewritten since, by penstock state --compact"
         else:
             found = f"is not the last: batch {last[0]} is done already, by another driver"
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Which files of a checkpoint are of no use any more, told by their names."""
+"""Which files of a checkpoint are no longer needed, by their names."""
 
 import re
 from collections.abc import Container, Iterable
@@ -10,7 +10,7 @@ _BATCH = re.compile(r"\.?(\d{10})[-.]")
 
 
 COMPACTED = "compact-"
-"""How attempts are called that write state anew."""
+"""The names of attempts that rewrite state begin so."""
 
 
 def garbage(
@@ -18,14 +18,14 @@ def garbage(
 ) -> list[str]:
     """Return the files that no commit to be kept refers to: of old batches, of lost attempts.
 
-    Files whose names do not tell their batch are left alone.
+    Files whose names do not name a batch are left alone.
 
     Args:
         names: all files of state or of output.
         needed: the files that commits refer to which are to be kept.
         up_to: the newest batch that is done. Files of later ones may be at work.
-        alone: whether no other process works here. If not, the state of the newest batch may just
-            be written anew.
+        alone: whether no other process works here. If not, the state of the newest batch may
+            be being rewritten.
     """
     return [
         name

@@ -105,7 +105,7 @@ def operator_state(
 
 
 def _joined(operator: str, tables: list[pa.Table]) -> pa.Table:
-    """Return the rows of all tables in the order of places, whoever of them holds which."""
+    """Return the rows of all tables in the order of places, from any of them."""
     try:
         rows = pa.concat_tables(tables)
     except pa.ArrowInvalid as error:

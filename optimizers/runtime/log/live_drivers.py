@@ -1,6 +1,6 @@
-"""Who works on a checkpoint: each driver leaves a file there while it does.
+"""Which drivers work on a checkpoint: each leaves a file there while it does.
 
-The files tell a person, or a command that would write state anew, that a driver may be at work.
+The files tell a person, or a command that would rewrite state, that a driver may be at work.
 They guard nothing: that two drivers never both commit is up to the log (see `Checkpoint.commit`).
 So nothing has to be trusted here, neither clocks nor that a file is removed.
 """

@@ -20,7 +20,7 @@ class Bounded:
     """A batch of bounded data.
 
     Attributes:
-        name: what it is called; None where it is only told by its place among the others.
+        name: what it is called; None where only its place among the others says which it is.
     """
 
     name: str | None = None

@@ -57,7 +57,7 @@ class Commit:
             from, oldest first; none where it has no keys.
         outputs: the files of output that belong to it, with their operators and columns.
         tuples: how many tuples came into the job.
-        revision: how often the same state was written anew.
+        revision: how often the same state was rewritten.
         plan_revision: which of the plans that were saved for that batch was in force: the first,
             or one that a driver with other declared numbers of instances put in its place.
         origin: what the batch stands for.

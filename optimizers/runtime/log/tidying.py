@@ -43,7 +43,7 @@ def unneeded(log: Log, keep: int, *, alone: bool) -> list[str]:
 
 
 def compact(log: Log, last: Commit | None) -> Commit | None:
-    """Write the state of each instance at a commit anew, in one file; return the commit of that.
+    """Rewrite the state of each instance at a commit as one file; return the commit of that.
 
     Raises:
         CheckpointError: another batch was committed meanwhile.
@@ -62,7 +62,7 @@ def compact(log: Log, last: Commit | None) -> Commit | None:
     if newest != last.number:
         raise CheckpointError(
             f"batch {newest[0]} was committed in {log.location} while the state of batch "
-            f"{last.batch} was written anew; nothing is changed: stop the job, then try again"
+            f"{last.batch} was being rewritten; nothing is changed: stop the job, then try again"
         )
     compacted = replace(last, state=state, revision=last.revision + 1)
     log.write_commit(compacted)

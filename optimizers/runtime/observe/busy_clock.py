@@ -18,10 +18,10 @@ class BusyClock:
     counts.
 
     Linux tells how long a thread has waited; it is asked only where so much time has passed since
-    the clock was last read that the thread may have waited. Where nobody tells, this is the clock
-    on the wall.
+    the clock was last read that the thread may have waited. Where Linux does not tell, this is the
+    wall clock.
 
-    A clock is of the thread that made it, and told there only.
+    A clock is for the thread that made it, and read there only.
 
     >>> clock = BusyClock()
     >>> clock() <= clock()
@@ -41,13 +41,13 @@ class BusyClock:
         """Return what time it is, in seconds since some moment."""
         now = perf_counter()
         if now - self._read > _GAP:
-            self._waited = self._told()
+            self._waited = self._waited_so_far()
         self._read = now
-        # A short wait before the last time may only be told now.
+        # A short wait before the last reading may only show now.
         self._shown = max(self._shown, now - self._waited)
         return self._shown
 
-    def _told(self) -> float:
+    def _waited_so_far(self) -> float:
         """Return how many seconds this thread has waited for a processor, ever."""
         if self._file is None:
             return 0.0

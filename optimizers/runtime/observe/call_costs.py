@@ -1,11 +1,12 @@
 """What rows of each key cost a function of many rows, with the price of the calls taken off.
 
-A function of record batches, or of frames of pandas, takes a while for each call, whatever is in
-it. In a job thousands of rows share a call, so it costs each of them next to nothing. Here the rows
-of one key are handed over together, for their time to be told, and they may be few: then the call
-is most of what is measured, and all keys seem to cost alike. So now and then some rows are handed
-over once more, first in several small calls and then in one. What the small ones took longer is the
-price of so many calls less one. The same is asked of functions in a job, see `ways`.
+A function of record batches, or of frames of pandas, takes a while for each call, for any rows
+in it. In a job thousands of rows share a call, so it costs each of them next to nothing. Here the
+rows of one key are handed over together, so that they can be timed, and they may be few: then the
+call is most of what is measured, and all keys seem to cost the same. So now and then some rows are
+handed over once more, first in several small calls and then in one. What the small ones took longer
+is the price of all calls but one. Functions in a job are tried the same way, see
+`optimizers.runtime.observe.call_mode`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,7 @@ _SHARED = 10_000  # rows that share a call in a job: as many as Spark hands over
 
 
 class CallCosts:
-    """Hands rows out by runs of one key, is told how long each took, and says what keys cost.
+    """Hands rows out by runs of one key, takes in how long each took, and says what keys cost.
 
     >>> costs = CallCosts("user", most_keys=2)
     >>> rows = pa.record_batch({"user": [7, 7, 7, 8, 9]})
@@ -68,7 +69,7 @@ class CallCosts:
             if not len(batch):
                 continue
             if not begun:
-                yield batch.slice(0, 1)  # whatever is done only once is done now
+                yield batch.slice(0, 1)  # what is done only once is done now
                 begun = True
             rows = KeyedRows.of(batch, (self._key,), "learn_costs")
             bounds = [*rows.runs().tolist(), len(batch)]
@@ -109,11 +110,11 @@ class CallCosts:
 
     @property
     def price(self) -> float:
-        """The seconds that a call takes, whatever is in it; 0 if that could not be told."""
+        """The seconds that a call takes for itself; 0 if that could not be found out."""
         return max(0.0, median(self._prices)) if self._prices else 0.0
 
     def table(self) -> pa.Table | None:
-        """Return the costs of the dearest keys, and in a row without a key those of the others.
+        """Return the costs of the costliest keys, and in a row without a key those of the others.
 
         None if there were no rows.
         """

@@ -1,7 +1,7 @@
 """Ways of handing tuples over to a function of batches, so as to learn what each of them costs.
 
 A way is decided on by the driver, from what tasks have tried in earlier batches: all attempts of
-one task must work alike, whatever their clocks say, for they have to make the same parcels.
+one task must work the same way, as they have to make the same parcels; their clocks differ.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ class Way(Enum):
     UNKNOWN = "unknown"
     """Most at once, and a few alone, for the driver to compare."""
     TOGETHER = "together"
-    """All at once, for it is the calls that cost; each tuple of a call counts alike."""
+    """All at once, for it is the calls that cost; each tuple of a call counts the same."""
     APART = "apart"
     """By runs of one key."""
 
@@ -77,7 +77,7 @@ class Trial:
         few = self.rows < max(_LEAST_TOGETHER, 2 * self.calls)
         if few or len(self.alone) < _LEAST_ALONE:
             return Way.UNKNOWN
-        # Whatever delays one of them makes the mean too large; what few of them cost, the median.
+        # A delay of one of them makes the mean too large; what few of them cost, the median.
         alone = min(fmean(self.alone), median(self.alone))
         call = (self.rows * alone - self.seconds) / (self.rows - self.calls)
         return Way.APART if call <= _WORTH * alone else Way.TOGETHER

@@ -7,7 +7,8 @@ A function of single rows (`each_row`) is timed row by row while it does its wor
 batches can only be timed by what it is given. At first it is tried on a stretch of tuples, and on
 a few of them alone. Where a tuple costs alone about what it costs among others, tuples are handed
 over by runs of one key in later batches, and timed so. Where it costs much more alone, the function
-gets them all at once, and each tuple counts alike. Which it is the driver decides, see `ways`.
+gets them all at once, and each tuple counts the same. The driver decides which it is, see
+`call_mode`.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -36,13 +37,13 @@ Told = Generator[pa.RecordBatch, None, str]
 """Record batches, and at their end whether the seconds of their tuples are `EACH` or `MEAN`."""
 
 _ALONE, _TOGETHER = 32, 128  # tuples that are tried alone and in one call, at most
-_SHARE_ALONE = 5  # of so many tuples one is tried alone
+_SHARE_ALONE = 5  # one tuple in this many is tried alone
 _RUN = 128  # tuples of one key that are handed over at once
 _CUT = 1 << 10  # tuples that are handed on together
 
 
 def meter_for(work: Work, ticket: Ticket, operator: str) -> "CostMeter | None":
-    """Return what measures the costs at an instance; None where nobody wants to know them."""
+    """Return what measures the costs at an instance; None where they are not observed."""
     function = work.topology.operator(operator).function()
     keys = (edge.key for edge in work.topology.inputs(operator))
     if Probe.COSTS not in work.settings.observes or function is None:
@@ -70,7 +71,7 @@ class CostMeter:
     Args:
         operator: the operator.
         function: what it does.
-        most_keys: of how many keys is told, at most.
+        most_keys: of how many keys it reports, at most.
         way: how tuples are handed over to a function of batches.
         clock: what time it is, in seconds.
         looked_at: at how many tuples of a batch it is looked, at most, where not all are handed
@@ -110,7 +111,7 @@ class CostMeter:
         Args:
             work: the function, as `folds.rows.as_batches` returns it.
             batch: the tuples.
-            columns: the columns of the key by which costs are told; none to measure nothing.
+            columns: the columns of the key that costs are counted by; none to measure nothing.
 
         Raises:
             FoldError: a column of the key is not there, or holds what is no key.
@@ -248,7 +249,7 @@ class _Watch:
         self.begin(0)
 
     def begin(self, step: int) -> None:
-        """Begin with a batch, of so many rows of which one is timed; of 0 none is."""
+        """Begin with a batch; one in ``step`` rows is timed, none if it is 0."""
         self._noted: list[float] = []
         self._step = step
         self._wait = 1 if step else -1  # rows until the next one that is timed

@@ -34,7 +34,7 @@ _KEPT = 4  # times as many keys as are reported are told apart meanwhile
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """The keys of some tuples by which their costs are told; one that is null tells nothing.
+    """The keys that the costs of some tuples are counted by; a null counts for none.
 
     Attributes:
         keys: the keys of those that have one.
@@ -103,7 +103,7 @@ class CostTally:
         self._kinds: dict[str, _Kind] = {}
 
     def add(self, rows: KeyedRows, seconds: Seconds, stands_for: int = 1) -> None:
-        """Count tuples, each with the seconds it took, and each for so many others as well."""
+        """Count tuples, each with the seconds it took, and each for ``stands_for`` tuples."""
         if not len(rows.keys):
             return
         numbers, firsts = rows.keys.distinct()

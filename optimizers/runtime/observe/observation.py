@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 EACH, MEAN = "each", "mean"
-"""Costs of each tuple by itself; of all tuples of a call alike."""
+"""Costs of each tuple by itself; of all tuples of a call the same."""
 
 
 class Seen(StrEnum):

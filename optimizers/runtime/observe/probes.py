@@ -186,7 +186,7 @@ def _pairs(sample: pa.Table, weights: NDArray[np.int64], seed: int) -> pa.Table:
 
 
 def _traffic(sources: Parts, targets: Parts, size: int, weights: NDArray[np.int64]) -> pa.Table:
-    """Return how many tuples went from which key group to which, of so many at the target."""
+    """Return how many tuples went from which key group to which of the ``size`` at the target."""
     cells = sources.astype(np.int64) * size + targets
     rows, counts = _summed(cells, weights)
     found = cells[rows]

@@ -87,7 +87,7 @@ class StateFile:
 
     @classmethod
     def from_value(cls, value: object, where: str = "state file") -> "StateFile":
-        """Build it from a value of a JSON document; ``where`` tells of it in messages."""
+        """Build it from a value of a JSON document; ``where`` names it in messages."""
         return Record(value, where).into(cls.from_record)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Which row of state is which key: looked for by place, told by the key itself.
+"""Which row of state has which key: looked up by place, confirmed by the key itself.
 
 A place is an address. Different keys may have the same one, and then stand beside each other, in
 an order that means nothing. So a look-up compares keys, all at once, at the rows where the places

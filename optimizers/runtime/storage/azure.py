@@ -23,7 +23,7 @@ class AzureFence(StoreFence):
     """Creates blobs in Azure's storage, with a hierarchical namespace or without.
 
     Args:
-        place: where; its options say which server it is and who asks, as pyarrow is told.
+        place: where; its options name the server and the account, as for pyarrow.
     """
 
     def __init__(self, place: Place) -> None:

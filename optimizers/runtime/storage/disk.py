@@ -118,7 +118,7 @@ class RenamingDisk(Disk):
                 self.write(temporary, content)
             publish(temporary, path)
         except BaseException:
-            # What is to be told is why the writing failed, not that tidying did as well.
+            # The error to raise is why writing failed, not that tidying failed as well.
             with suppress(OSError, pa.ArrowException):
                 self.delete(temporary)
             raise

@@ -18,7 +18,7 @@ class GcsFence(StoreFence):
     """Creates objects on Google Cloud Storage, by its JSON interface.
 
     Args:
-        place: where; its options say which server it is, as pyarrow is told.
+        place: where; its options name the server, as for pyarrow.
     """
 
     def __init__(self, place: Place) -> None:

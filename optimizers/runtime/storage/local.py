@@ -99,5 +99,5 @@ def _walk(folder: str, prefix: str) -> Iterator[tuple[str, int]]:
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/")
             else:
-                with suppress(FileNotFoundError):  # somebody is just removing it
+                with suppress(FileNotFoundError):  # another process is just removing it
                     yield prefix + entry.name, entry.stat().st_size

@@ -93,7 +93,7 @@ class Location:
         given = os.fspath(root)
         if not given:
             raise CheckpointError("location '' is not a folder; give its path or its URI")
-        if not isinstance(root, str):  # a path, whatever colons are in it
+        if not isinstance(root, str):  # a path, even with colons in it
             given = os.path.abspath(given)  # noqa: PTH100  # resolve() would follow links
         place = Place.read(given)
         if place.scheme == "file" and not given.startswith("file:"):
@@ -167,7 +167,7 @@ class Location:
     def write_atomically(self, name: str, content: Content) -> None:
         """Write a file in place of any that has this name.
 
-        Whatever happens, one of the two is there afterwards, whole.
+        In any event one of the two is there afterwards, whole.
         """
         path = self.path_of(name)
         with _telling("write", path):
@@ -182,7 +182,7 @@ class Location:
         """Write a file whose name nothing else has, nor ever will.
 
         On object stores it is sent under its name at once. What is cut off stays there as garbage;
-        only who has been told that it is whole, and its size and checksum, may read it.
+        read it only by a record that says it is whole, with its size and checksum.
         """
         path = self.path_of(name)
         with _telling("write", path), self._told_taken(path):
@@ -287,7 +287,7 @@ class Location:
             yield
         except NameTakenError as error:
             raise CheckpointError(
-                f"{path} is already there, though nobody else should write it; "
+                f"{path} is already there, though nothing else should write it; "
                 "see that one job only works on this checkpoint"
             ) from error
 

@@ -15,7 +15,7 @@ class S3Fence(StoreFence):
     """Creates objects on S3, and on stores that speak as S3 does.
 
     Args:
-        place: where; its options say which server it is, as pyarrow is told.
+        place: where; its options name the server, as for pyarrow.
     """
 
     def __init__(self, place: Place) -> None:

@@ -69,11 +69,11 @@ class BadRows:
         """
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         if operator.on_error is OnError.FAIL:
-            told = raised_by(f"operator {operator.name!r}", error)
+            ours = raised_by(f"operator {operator.name!r}", error)
             which = self._which(table, whose)
-            if told is None:
+            if ours is None:
                 raise FoldError(f"operator {operator.name!r}: {said(error)}; {which}") from error
-            raise FunctionError(f"{told}; {which}") from error
+            raise FunctionError(f"{ours}; {which}") from error
         self._let_go(operator, table, [said(error)] * len(table))
 
     def with_key(

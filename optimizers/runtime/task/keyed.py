@@ -258,7 +258,7 @@ class KeyedInstance:
     def _write(
         self, files: tuple[StateFile, ...], state: pa.Table, changes: Sequence[pa.Table]
     ) -> None:
-        """Write what changed as one file more, or all of it anew if that is less in the end."""
+        """Write what changed as one file more, or rewrite all of it if that is less in the end."""
         whole = should_rewrite(files)
         file = write_state(
             self.work.location,

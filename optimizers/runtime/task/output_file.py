@@ -1,4 +1,4 @@
-"""Files of tuples that left the job, as reports and commits tell of them."""
+"""Files of tuples that left the job, as reports and commits list them."""
 
 import base64
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class OutputFile:
         schema: their columns, known so without opening the file.
         rows: how many they are.
         bytes: how large it is.
-        aside: whether they are bad rows that the operator was told to hand aside.
+        aside: whether they are bad rows that the operator hands aside.
     """
 
     path: str
@@ -43,7 +43,7 @@ class OutputFile:
 
 
 def to_json_types(files: Sequence[OutputFile]) -> dict[str, Any]:
-    """Return files as JSON types; each schema is there once, whatever number of files has it."""
+    """Return files as JSON types; each schema is there once, for all files that have it."""
     numbers: dict[pa.Schema, int] = {}
     listed = []
     for file in files:

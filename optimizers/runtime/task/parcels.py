@@ -1,6 +1,6 @@
 """Parcels: tuples on their way from one instance to another.
 
-Between two stages travel rows of one fixed schema, whatever the tuples look like: each row is a
+Between two stages travel rows of one fixed schema, for tuples of any: each row is a
 parcel, some tuples of one edge for one instance as an Arrow stream. So a task may feed any number
 of operators with tuples of any schema through a single exchange, the bytes of an edge are known,
 and a receiver can put what it got in the order in which it was sent, however it arrived.

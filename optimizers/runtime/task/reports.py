@@ -1,4 +1,4 @@
-"""Reports: what a task tells of what it did, and whether all that was sent has arrived."""
+"""Reports: what a task did, and whether all that was sent has arrived."""
 
 import json
 import struct

@@ -84,7 +84,7 @@ def _parcels(
 
 
 def _check_address(work: Work, instance: Instance, parcel: Parcel) -> None:
-    """Refuse a parcel that is for somebody else, which its sender would take for delivered."""
+    """Refuse a parcel for another instance: its sender would take it for delivered."""
     target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
     if target != instance:
         raise _astray(parcel, target, f"came to {instance}")
@@ -94,7 +94,7 @@ def _passed_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
     """Return a parcel for a later stage, with the task of the next one that it goes through."""
     target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
     if target.number >= work.topology.operator(target.operator).parallelism:
-        raise _astray(parcel, target, "is for nobody")
+        raise _astray(parcel, target, "is for no instance")
     return parcel.through(work.layout.next_task(stage, target))
 
 
@@ -249,7 +249,7 @@ class Worker:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Tell of any error at which instance and in which batch it was."""
+        """Add to any error at which instance and in which batch it was."""
         where = f"at {self._instance} in batch {self._ticket.batch}"
         try:
             yield
@@ -257,9 +257,9 @@ class Worker:
             error.add_note(where)
             raise
         except Exception as error:
-            told = raised_by(f"operator {self._operator.name!r}", error)
-            if told is None:
+            ours = raised_by(f"operator {self._operator.name!r}", error)
+            if ours is None:
                 error.add_note(where)
                 raise
-            told.add_note(where)
-            raise told from error
+            ours.add_note(where)
+            raise ours from error

@@ -1,4 +1,4 @@
-"""What a function of the user's raised, told in one line."""
+"""What a function of the user's raised, in one line."""
 
 from optimizers.error_boundary import place_of, was_called
 from optimizers.errors import FunctionError

@@ -121,7 +121,7 @@ class TestCompactingBesideADriver:
         assert held.files <= set(checkpoint.location.list(""))
         assert before == checkpoint.read("by_place")
         assert [driver] == checkpoint.drivers()
-        with pytest.raises(CheckpointError, match="was written anew since"):
+        with pytest.raises(CheckpointError, match="was rewritten since"):
             checkpoint.commit(replace(held, batch=held.batch + 1), after=held)
 
     def test_that_is_gone_is_as_good_as_without(self, checkpoint, folder, capsys, monkeypatch):

@@ -190,7 +190,7 @@ class JobThatCrashes(RuleBasedStateMachine):
             self.dies()
         else:
             with pytest.raises(
-                CheckpointError, match=r"another driver|is in force|is missing|written anew"
+                CheckpointError, match=r"another driver|is in force|is missing|rewritten"
             ):
                 rival.commit(assigned, reports, 1.0)
             assert before == self.checkpoint.last_commit()
@@ -199,7 +199,7 @@ class JobThatCrashes(RuleBasedStateMachine):
         """Words of why a driver may not write any more; None if it may."""
         last = self.checkpoint.last_commit()
         if last is not None and driver.committed.number != last.number:
-            return "written anew"  # or it is not the next batch, which the machine never tries
+            return "rewritten"  # or it is not the next batch, which the machine never tries
         saved = self.checkpoint.plan_of(self.done)
         if assigned is None or saved.number == (assigned.planned, assigned.plan_revision):
             return None

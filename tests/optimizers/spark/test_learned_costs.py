@@ -137,7 +137,7 @@ def test_frames_are_those_that_spark_makes(spark):
     ("wrong", "message"),
     [
         ({"given_to": "map"}, "given_to='map' is neither 'mapInPandas' nor 'mapInArrow'"),
-        ({"key": "at"}, "costs cannot be told by column 'at' of type date"),
+        ({"key": "at"}, "costs cannot be counted by column 'at' of type date"),
     ],
 )
 def test_what_makes_no_sense_is_refused(spark, wrong, message):

@@ -667,7 +667,7 @@ class TestTwoDrivers:
 
         driver.checkpoint.compact()  # as a command does that was not to be kept from it
         driver.checkpoint.clean(keep=1)
-        with pytest.raises(CheckpointError, match=r"state of batch 2, .* was written anew since"):
+        with pytest.raises(CheckpointError, match=r"state of batch 2, .* was rewritten since"):
             driver.coordinator.commit(driver.assigned, reports, 1.0)
 
         cache.forget()

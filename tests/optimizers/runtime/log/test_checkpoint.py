@@ -229,7 +229,7 @@ class TestADriverThatBeganFromAnotherCommit:
     def test_because_state_was_written_anew(self, filled, after):
         filled.compact()
 
-        self.refused(filled, after, r"state of batch 1, .* was written anew since, by penstock st")
+        self.refused(filled, after, r"state of batch 1, .* was rewritten since, by penstock st")
         filled.commit(Commit(2, plan=0), after=filled.last_commit())
 
     def test_because_another_has_committed(self, filled, after):

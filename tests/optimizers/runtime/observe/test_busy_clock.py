@@ -82,7 +82,7 @@ def test_where_nobody_tells_it_is_the_clock_on_the_wall(monkeypatch):
 def test_nobody_is_asked_again_and_again_in_a_short_time(monkeypatch):
     clock = BusyClock()
     asked = []
-    monkeypatch.setattr(BusyClock, "_told", lambda self: asked.append(1) or 0.0)
+    monkeypatch.setattr(BusyClock, "_waited_so_far", lambda self: asked.append(1) or 0.0)
     monkeypatch.setattr(busy_clock, "_GAP", 10.0)
     for _ in range(1_000):
         clock()

@@ -308,7 +308,7 @@ class TestStrays:
         )
         batches = as_batches([self.parcel(edge=2, target=7)])
 
-        with pytest.raises(DeliveryError, match=r"for b\[7\] is for nobody"):
+        with pytest.raises(DeliveryError, match=r"for b\[7\] is for no instance"):
             list(run_task(work_of(job), FIRST, 1, 0, batches))
 
     def test_that_a_key_does_not_belong_to_are_refused(self, tmp_path):
