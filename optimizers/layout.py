@@ -171,7 +171,7 @@ class Layout:
 def completed(plan: "Plan", topology: Topology, cluster: Cluster) -> "Plan":
     """Return a plan with all that it leaves to defaults, so that it says where everything is.
 
-    Somebody may take the job up again who declares it with other numbers of instances, or other
+    The job may be started again with other numbers of instances declared, other
     groupings, or on other machines. It then goes by the plan, and does not look for keys where
     they never were. A plan of an earlier version, without placements, gets those that were dealt
     under it: the same key groups on the same instances, and their nodes if the machines are as

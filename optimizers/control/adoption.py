@@ -1,7 +1,7 @@
 """Keys that no table knows get an owner beside their partners, once a batch has shown them.
 
 Several senders route a batch at once, on machines of their own, and none of them sees the others'
-tuples. So nobody could say before a batch is routed where all of them are to send a new key. In its
+tuples. So they cannot agree, before a batch is routed, where to send a new key. In its
 first batch it goes by hash, as the plan in force says. At the end of the batch the driver knows
 from the reports with which keys it came, and has it move to where most of those live: as a plan
 that comes into force with the next batch, written down before it like any other. So a key has one

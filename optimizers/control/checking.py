@@ -62,7 +62,7 @@ def check_decision(
     Raises:
         PlanError: it cannot be carried out.
         UnknownNameError: it names what is not there.
-        Exception: a grouping of somebody else's fails, in whatever way.
+        Exception: a grouping of another package fails, with any error.
     """
     # 1. The plan by itself, and what it asks of the operators that have state.
     amended = current.amended(decision, cluster)
@@ -130,7 +130,7 @@ def _check_key_types(topology: Topology, key_types: Mapping[str, Sequence[str]])
 
 
 def _check_travels(grouping: Grouping) -> None:
-    """Refuse a grouping of somebody else's that the next driver could not read from the plan."""
+    """Refuse a grouping of another package that the next driver could not read from the plan."""
     if type(grouping) in GROUPINGS:
         return
     back = grouping_from_dict(json.loads(json.dumps(grouping_to_dict(grouping))))

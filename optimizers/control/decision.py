@@ -13,7 +13,7 @@ class Decision:
     Attributes:
         after: the batch after which it was asked; -1 for before the first.
         plan: what it decided; `Plan()` with a note where it decided to leave things alone. Only the
-            last decision has its tables; of earlier ones they are told in outline, see
+            last decision has its tables; earlier ones have them in outline, see
             `in_outline`.
         refused: why the decision could not be carried out; empty if it was.
         before: the share of tuples that stayed on their node, on edges between keyed operators,

@@ -2,7 +2,7 @@
 
 Machines are replaced and given back, by a cloud or by a plan, and a job goes on without asking for
 the old ones. Where an instance is does not change what it computes or which keys it owns, so that
-no state has to move, and a plan that was saved stays true: each driver fits it anew.
+no state has to move, and a plan that was saved stays true: each driver fits it again.
 
 Nodes that a plan adds get what plans place there and nothing else. Machines that come while a job
 runs and that no plan has asked for, such as executors that register late, take over a fair share

@@ -11,7 +11,7 @@ from sketches.checks import whole
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over all that happened since a driver began, whatever of it is still kept.
+    """Sums over all that happened since a driver began, also what is no longer kept.
 
     Attributes:
         batches: how many batches were done.

@@ -229,7 +229,7 @@ class ControlLoop:
             try:
                 amended = check_decision(self._topology, self._cluster, current, plan, limits)
                 changes = self._completed(amended) != self._completed(current)
-            except Exception as error:  # noqa: BLE001  # groupings may be of somebody else's
+            except Exception as error:  # noqa: BLE001  # groupings of other packages raise anything
                 refused = reason(error)
         applied = changes and not refused
         self._idleness.tell(plan)

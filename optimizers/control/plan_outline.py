@@ -47,7 +47,7 @@ class Outline:
 
 @dataclass(frozen=True)
 class PlanOutline:
-    """A plan whose tables, deployments and schedules are told in outline; else as `Plan`.
+    """A plan with tables, deployments and schedules in outline; the rest as in `Plan`.
 
     Attributes:
         parallelism: how many instances an operator has.
@@ -74,11 +74,11 @@ class PlanOutline:
     @classmethod
     def of(cls, plan: Plan) -> "PlanOutline":
         """Return the outline of a plan."""
-        told: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
+        parts: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
         for part in ("routing", "placement", "scheduling"):
-            named = {name: outline_of(value) for name, value in told[part].items()}
-            told[part] = FrozenMap(named)
-        return cls(**told)
+            named = {name: outline_of(value) for name, value in parts[part].items()}
+            parts[part] = FrozenMap(named)
+        return cls(**parts)
 
     def __bool__(self) -> bool:
         """Whether anything was decided."""
@@ -102,4 +102,4 @@ def _content(value: Grouping | Deployment, text: str) -> tuple[bytes, ...]:
         return (json.dumps(value.to_dict()).encode(),)
     if type(value) in GROUPINGS:
         return (json.dumps(grouping_to_dict(value)).encode(),)
-    return (text.encode(),)  # of somebody else's, who may not have thought of JSON
+    return (text.encode(),)  # from another package, and maybe without JSON

@@ -1,4 +1,4 @@
-"""The control loop of a simulated run: what it is told of each epoch, and what comes of that."""
+"""The control loop of a simulated run: what it gets of each epoch, and what comes of that."""
 
 import math
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Control:
     Attributes:
         loop: the control loop.
         epochs: the epochs that are over.
-        results: what is told of them.
+        results: what is reported of them.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class SimulationEngine:
     A decision applies to all that is sent from then on, on every edge. What was sent before is
     executed where it was sent, and what has begun takes as long as it would have. Where keys have
     state (see `Work.state_bytes`), that of keys that change their place travels between nodes at
-    once, and whoever gets some begins with nothing else until it is all there. What is not
+    once, and an instance that gets some begins nothing else until it is all there. What is not
     simulated: that receivers are full, that instances share a processor, failures, and time that
     decisions take.
 

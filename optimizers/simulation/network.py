@@ -10,12 +10,12 @@ from sketches.checks import amount, number
 class Network:
     """The costs of shipping; by default there are none.
 
-    Whoever sends a batch of tuples is busy for ``per_batch`` seconds, and for ``per_byte`` more
-    with each byte, before it goes on with its next tuple, also where the batch stays on its node.
-    Then the batch travels, at no time within a node, else over the connection of the two nodes:
-    one batch of an edge after the other at ``bandwidth``, and each ``latency`` later. Different
-    edges, and different pairs of nodes, are not in each other's way. Messages that report to
-    senders take the latency alone.
+    An instance that sends a batch of tuples is busy for ``per_batch`` seconds, and for ``per_byte``
+    more with each byte, before it goes on with its next tuple, also where the batch stays on its
+    node. Then the batch travels, at no time within a node, else over the connection of the two
+    nodes: one batch of an edge after the other at ``bandwidth``, and each ``latency`` later.
+    Different edges, and different pairs of nodes, are not in each other's way. Messages that report
+    to senders take the latency alone.
 
     >>> Network(per_batch=0.001, per_byte=1e-6).cost(500)
     0.0015
@@ -23,7 +23,7 @@ class Network:
     Attributes:
         latency: how many seconds a batch or message is on its way between two nodes.
         bandwidth: how many bytes a second pass from one node to another, on each edge.
-        per_batch: how many seconds a batch costs its sender, whatever its size.
+        per_batch: how many seconds a batch of any size costs its sender.
         per_byte: how many seconds each byte of a batch costs its sender.
         linger: how many seconds the first tuple of a batch may wait for the others; infinite for
             until the batch is full or the sending operator has ended.
@@ -59,5 +59,5 @@ class Network:
         return self.per_batch > 0 or self.per_byte > 0
 
     def cost(self, size: float) -> float:
-        """Return how many seconds a batch of so many bytes costs its sender."""
+        """Return how many seconds a batch of ``size`` bytes costs its sender."""
         return self.per_batch + size * self.per_byte

@@ -80,7 +80,7 @@ class OperatorResult:
 
     @property
     def imbalance(self) -> float:
-        """How many times the average the busiest instance worked; by tuples if nobody did."""
+        """How many times the average the busiest instance worked; by tuples if none did."""
         loads = self.busy if self.busy.any() else self.tuples
         return float(loads.max() / loads.mean()) if loads.any() else 1.0
 

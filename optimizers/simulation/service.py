@@ -33,7 +33,7 @@ class Work:
         speeds: how fast each instance is, beside the capacity of its node: 2 takes half the
             time. None where all are at 1.
         noise: by how much times vary by chance: the sigma of a log-normal factor whose mean is 1.
-            What comes of one tuple of a source varies together, and alike under every plan.
+            What comes of one tuple of a source varies together, and the same under every plan.
         state_bytes: how much state a keyed operator has for each key that it has met.
     """
 

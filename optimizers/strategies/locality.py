@@ -22,8 +22,8 @@ from optimizers.strategies.locality_published import PublishedLocality
 from optimizers.topology import Topology
 from sketches import checks
 
-# Of what is learned in the first epoch nobody knows how long it lasts. With all that `lasting` can
-# be alike, from 0 to 1, it is worth three epochs on average: as much as if this were certain.
+# Before a second epoch, persistence is unknown. 0.75 is worth as many future epochs (3) as all
+# values of `lasting` from 0 to 1, each as likely, with those above 0.95 taken for 0.95.
 _UNKNOWN_LASTING = 0.75
 _MOST_LASTING = 0.95
 _LEAST_LEARNED = 0.01
@@ -62,7 +62,7 @@ class Locality(Optimizer):
         adopts: whether keys that no table knows are to be given an owner beside their partners,
             before the batch they first come in is routed (on Spark: when it is over); else they
             go by hash.
-        tries: how many times to divide when it divides anew; the best is taken.
+        tries: how many times to divide from scratch; the best is taken.
         seed: equal seeds give equal answers.
 
     References:
@@ -192,7 +192,7 @@ class _Trial:
 
     @property
     def figures(self) -> dict[str, float]:
-        """What a note tells of it."""
+        """What a note says of it."""
         return {
             "local then": self.local_then,
             "local now": self.local_now,
@@ -207,7 +207,7 @@ class _Trial:
         tested = self.evidence.tested
         with_past = self.layout.locality(tested, self._with_past)
         without_past = self.layout.locality(tested, self._without_past)
-        # A difference between two shares of so many tuples varies by no more than that.
+        # A difference between two shares of that many tuples varies by no more than that.
         deviation = 1 / math.sqrt(sum(pairs.total for pairs in tested.values()))
         return without_past - with_past <= _SURE * deviation
 

@@ -39,7 +39,7 @@ from sketches.checks import whole
 
 _LOG = logging.getLogger(__name__)
 
-_CLEANED_EVERY = 16  # batches; what is in the way of nobody need not go at once
+_CLEANED_EVERY = 16  # batches; leftover files are harmless, so they are deleted in bulk
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ class Coordinator:
     def assign(self) -> Assignment:
         """Say what is to be done in the next batch; asked again, it says the same.
 
-        A new plan is written down before anything is done by it, so that whoever takes over
-        after a crash goes by the same.
+        A new plan is written down before anything is done by it, so that a driver that
+        takes over after a crash goes by the same.
         """
         batch = self.next_batch
         if self._in_force != batch:
@@ -216,7 +216,7 @@ class Coordinator:
         # 1. Check that all has arrived. What comes of reports must not depend on their order.
         reports = sorted(reports, key=lambda report: (report.operator, report.sender))
         check_delivery(reports, self._layout)
-        # 2. Write the batch down. From here on it is done, whatever happens below.
+        # 2. Write the batch down. From here on it is done, even if a step below fails.
         self._write_down(assignment, reports, origin or Bounded())
         # 3. Learn from it.
         summary = self._learn(assignment, reports, seconds)
@@ -248,7 +248,7 @@ class Coordinator:
     def _learn(
         self, assignment: Assignment, reports: Sequence[TaskReport], seconds: float
     ) -> BatchSummary:
-        """Take in what the tasks of the batch that was committed last have told."""
+        """Take in the reports of the batch that was committed last."""
         batch = assignment.ticket.batch
         summary = summary_of(batch, assignment.planned, seconds, self._layout, reports)
         self._trials.add(reports)

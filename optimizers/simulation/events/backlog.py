@@ -78,7 +78,7 @@ class Outlook:
         self.ends: list[float] = []
 
     def fit(self, rates: Floats) -> None:
-        """Make room for so many instances."""
+        """Make room for as many instances as there are rates."""
         self.rates = rates.tolist()
         more = len(rates) - len(self.work)
         self.work += [0.0] * more
@@ -116,10 +116,10 @@ class Outlook:
 
 
 class Witness:
-    """Tells the truth by whoever knows it at the moment: what dispatchers are given to keep.
+    """The truth that dispatchers keep: asks the part of the simulation that knows it at the moment.
 
     Attributes:
-        by: who knows it.
+        by: the part that knows it.
     """
 
     def __init__(self) -> None:

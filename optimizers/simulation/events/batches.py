@@ -13,7 +13,7 @@ from optimizers.simulation.edges import Passage
 from optimizers.simulation.observation import Flow
 from optimizers.simulation.queues.conversation import Conversation
 
-_AHEAD = 256  # choices that need no key are made so many at once
+_AHEAD = 256  # choices that need no key are made this many at once
 
 
 @dataclass(slots=True, eq=False)

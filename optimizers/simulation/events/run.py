@@ -1,4 +1,4 @@
-"""A run that goes from event to event: how it takes over, and what it tells of each epoch."""
+"""A run that goes from event to event: how it takes over, and what it reports of each epoch."""
 
 import math
 from collections.abc import Mapping

@@ -106,7 +106,7 @@ class Post:
         heappush(self.parcels, (time, edge, instance, next(self._number), sender, message))
 
     def forget(self, edge: int) -> None:
-        """Drop the messages of an edge that nobody waits for any more."""
+        """Drop the messages of an edge that no dispatcher waits for any more."""
         self.parcels[:] = [parcel for parcel in self.parcels if parcel[1] != edge]
         heapify(self.parcels)
 

@@ -219,7 +219,7 @@ class Listener:
 
 
 def _objects(values: list[Any]) -> Any:
-    """Return an array of objects, whatever they are."""
+    """Return an array of these objects, one cell each."""
     array = np.full(len(values), None, dtype=object)
     for place, value in enumerate(values):
         if value is not None:
