@@ -139,6 +139,15 @@ def test_what_is_local_is_what_is_measured_then_in_the_simulation(old, new, rows
         assert projected.edges[edge].tuples == then.edges[edge].tuples
         assert projected.edges[edge].local == pytest.approx(then.edges[edge].local, abs=1e-6)
     assert projected.operators == then.operators
+    assert_groups_are_alike(projected, then, ("cpu", "memory", "network", "state_bytes"))
+
+
+def assert_groups_are_alike(projected, then, parts):
+    for name in GROUPS:
+        for part in parts:
+            found, measured = (getattr(one.groups[name], part) for one in (projected, then))
+            assert found == pytest.approx(measured, rel=1e-6, abs=1e-9)
+    assert cells_of(projected.traffic[HOP]) == cells_of(then.traffic[HOP])
 
 
 @settings(max_examples=25, deadline=None)
@@ -150,6 +159,8 @@ def test_what_is_local_is_what_is_measured_then_in_this_process(old, new, rows):
 
     for edge in (("in", "a"), HOP):
         assert projected.edges[edge].local == pytest.approx(then.edges[edge].local, abs=1e-6)
+    # Batches take the time they take; what came in is counted.
+    assert_groups_are_alike(projected, then, ("memory",))
 
 
 def by_hand(plan, left, right):
