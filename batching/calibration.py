@@ -212,6 +212,6 @@ def _groups(rows: Floats, groups: Any) -> list[Marks]:
     if len(different) <= rows.shape[1]:
         raise FitError(
             f"{len(different)} settings for {rows.shape[1]} constants; measure at least one more, "
-            "or the error cannot be told"
+            "or the error stays unknown"
         )
     return [numbers == number for number in different]

@@ -133,7 +133,7 @@ def plan_tuples(  # noqa: PLR0913
         rates=rates,
         busy=busy(flow, costs, rates, instances, batches),
         scale=scale,
-        limited_by=None if limit is None else flow.names[limit],
+        limited_by=_limiting(flow, most, limit),
         latency=float(latencies(flow, costs, rates, instances, batches).max()),
         memory=buffer_bytes(flow, instances, batches),
     )
@@ -150,6 +150,14 @@ def _most_of_sources(flow: Dataflow, costs: TupleCosts) -> Floats:
             "give its rate, or what a tuple costs it"
         )
     return most
+
+
+def _limiting(flow: Dataflow, most: Floats, limit: int | None) -> str | None:
+    """Return what limits all of the load, or else a source that is slower than its rate."""
+    if limit is not None:
+        return flow.names[limit]
+    slow = np.flatnonzero(flow.sources & np.isfinite(flow.rates) & (flow.rates > most))
+    return flow.names[slow[0]] if len(slow) else None
 
 
 def _require_sources(flow: Dataflow, most: Floats, spare: float) -> None:

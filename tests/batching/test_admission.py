@@ -60,10 +60,8 @@ def test_there_is_one_change_for_a_level_also_under_noise(loads, seed, shape):
     low, high = (0.8 * load for load in loads)
 
     for noise in (0.0, 0.1):
-        batches = run(
-            levels(), partial(between, shape, low, high), seconds_of, until=120, noise=noise,
-            seed=seed,
-        )  # fmt: skip
+        rows_between = partial(between, shape, low, high)
+        batches = run(levels(), rows_between, seconds_of, until=80, noise=noise, seed=seed)
 
         assert changes(batches) <= {steady: 1, step: 2, spike: 3}[shape]
 
@@ -73,7 +71,7 @@ def test_noise_of_ten_percent_changes_nothing(load, seed):
     rows_between = partial(between, steady, 0, load * MOST)
     known = levels(rate=load * MOST)
 
-    batches = run(known, rows_between, seconds_of, until=120, noise=0.1, seed=seed)
+    batches = run(known, rows_between, seconds_of, until=60, noise=0.1, seed=seed)
 
     assert changes(batches) == 0
     assert all(state.factor == 1 for *_, state in batches)

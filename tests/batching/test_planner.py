@@ -242,6 +242,16 @@ def test_a_limit_takes_no_more_than_the_workers():
         plan_tuples(pipeline(), CHEAP, latency=0.0075, workers=int(needed) - 1)
 
 
+def test_a_source_that_is_slower_than_its_rate_is_named():
+    flow = pipeline(seconds=[0.002, 0, 0])
+
+    plan = plan_tuples(flow, CHEAP, throttle=True)
+
+    assert plan.limited_by == "source"
+    assert plan.rates[0] == pytest.approx(500, rel=0.01)
+    assert plan.scale == 1  # of what it can give
+
+
 @pytest.mark.parametrize(
     ("flow", "options", "message"),
     [
