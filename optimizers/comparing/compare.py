@@ -1,16 +1,18 @@
 """`compare`: the door to comparisons. What does the work is imported once it is called."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from optimizers.comparing.comparison import Comparison
+from optimizers.control.engine import Engine
 from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.topology import Topology
 
-if TYPE_CHECKING:
-    from optimizers.spark.engine import SparkEngine
+_EVERY = 3  # batches between decisions, unless an engine says otherwise
 
 Rows = Any
 """The tuples of a batch: a DataFrame or an Arrow table, or one for each source by its name."""
@@ -37,7 +39,7 @@ def compare(  # noqa: PLR0913
     source: Iterable[Rows] | Rows,
     variants: Mapping[str, Optimizer | None],
     *,
-    engine: "SparkEngine | None" = None,
+    engine: Engine | None = None,
     warm_up: int = 2,
     title: str = "",
     watch: Callable[[Step], None] | None = None,
@@ -51,12 +53,14 @@ def compare(  # noqa: PLR0913
     Args:
         topology: the job.
         source: for each batch the rows of each source, by its name; where there is one source,
-            its rows alone. Each batch must fit into the driver's memory.
+            its rows alone. Each batch must fit into the driver's memory. The simulation takes
+            streams as well.
         variants: the optimizers, by the names they are to have in the table; None for none: keys
             are then routed by hash. The first is what the others are measured against.
-        engine: how jobs are run; each variant gets a folder of its own in its checkpoint, where it
-            stays. By default on Spark on this machine, in a folder that is removed afterwards,
-            with a decision every three batches.
+        engine: how jobs are run. On Spark, each variant gets a folder of its own in the engine's
+            checkpoint, where it stays; in the simulation nothing is computed, so that there are
+            no results to be checked. By default on Spark on this machine, in a folder that is
+            removed afterwards, with a decision every three batches.
         warm_up: how many batches at the beginning are left out of all figures.
         title: what is compared, for reports.
         watch: is called after each step.
@@ -65,8 +69,19 @@ def compare(  # noqa: PLR0913
         InvalidValueError: there is no variant, or there are not more batches than are left out.
     """
     # What does the work needs Spark and Arrow, which those who only plan need not have loaded.
-    from optimizers.comparing.runner import run_contest  # noqa: PLC0415
+    from optimizers.comparing.runner import check_variants, run_comparison  # noqa: PLC0415
 
-    return run_contest(
-        topology, source, variants, engine=engine, warm_up=warm_up, title=title, watch=watch
-    )
+    check_variants(variants, warm_up)
+    with _default_engine() if engine is None else nullcontext(engine) as given:
+        return run_comparison(
+            topology, source, variants, engine=given, warm_up=warm_up, title=title, watch=watch
+        )
+
+
+@contextmanager
+def _default_engine() -> Iterator[Engine]:
+    """Return Spark on this machine, in a folder that is removed afterwards."""
+    from optimizers.spark.engine import SparkEngine  # noqa: PLC0415
+
+    with TemporaryDirectory(prefix="penstock-compare-") as folder:
+        yield SparkEngine(checkpoint=folder, every=_EVERY)

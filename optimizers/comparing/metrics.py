@@ -1,5 +1,6 @@
 """The figures of a comparison: what is computed from the facts of batches, and how it is shown."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -78,6 +79,8 @@ def section(title: str, variants: Sequence[Outcome], span: Sequence[int]) -> Sec
     """Return the figures of some batches."""
     each = [batches_of(outcome, span) for outcome in variants]
     figures = [*_figures(variants[0].name), *map(_imbalance, each[0][0].loads)]
+    if any(facts.latency is not None for batches in each for facts in batches):
+        figures.insert(2, _LATENCY)
     return Section(title, tuple(figure.line(each) for figure in figures))
 
 
@@ -91,9 +94,16 @@ def overall(variants: Sequence[Outcome]) -> Section:
     lines = [_unmarked(label, [f"{count:,}" for count in counts]) for label, counts in rows.items()]
     planning = [f"{sum(d.seconds for d in v.decisions):.2f}" for v in variants]
     lines.append(_unmarked("planning, CPU seconds", planning))
-    equal = ["equal" if v.difference is None else "DIFFERENT" for v in variants]
-    lines.append(_unmarked("results, beside sequential", equal))
+    if any(outcome.checked for outcome in variants):
+        equal = [_equality(outcome) for outcome in variants]
+        lines.append(_unmarked("results, beside sequential", equal))
     return Section("all batches", tuple(lines))
+
+
+def _equality(outcome: Outcome) -> str:
+    if not outcome.checked:
+        return NOTHING
+    return "equal" if outcome.difference is None else "DIFFERENT"
 
 
 def batches_of(outcome: Outcome, span: Sequence[int]) -> list[BatchFacts]:
@@ -114,7 +124,14 @@ def remote_bytes(batches: Batches) -> float:
 
 def speed_beside(batches: Batches, first: Batches) -> Measure:
     """Return how many times as fast a variant was as another, batch by batch."""
-    return _median([b.seconds / a.seconds for a, b in zip(batches, first, strict=True)])
+    return _median([_ratio(b.seconds, a.seconds) for a, b in zip(batches, first, strict=True)])
+
+
+def _ratio(one: float, other: float) -> float:
+    """Return how many times the other one is; in no time, as in a simulation, as much at best."""
+    if other == 0:
+        return 1.0 if one == 0 else math.inf
+    return one / other
 
 
 def size_text(size: float) -> str:
@@ -161,10 +178,19 @@ def _seconds(value: float) -> str:
     return f"{value:.3g}"
 
 
+def _mean_latency(batches: Batches, _: Batches) -> Measure | None:
+    """Return how long tuples took on average; None if that is not known of all batches."""
+    known = [facts.latency for facts in batches if facts.latency is not None]
+    return _median(known) if len(known) == len(batches) else None
+
+
+_LATENCY = Figure("latency of a tuple, mean s", _mean_latency, _seconds, more=False)
+
+
 def _figures(first: str) -> Iterator[Figure]:
     yield Figure(
         "tuples a second",
-        _per_batch(lambda facts: facts.tuples / facts.seconds),
+        _per_batch(lambda facts: _ratio(facts.tuples, facts.seconds)),
         "{:,.0f}".format,
         more=True,
     )

@@ -105,6 +105,9 @@ def _speed(beside: Measure) -> str:
 
 
 def _about_results(variants: Sequence[Outcome]) -> Iterator[str]:
+    if not all(outcome.checked for outcome in variants):
+        yield "Times are simulated, and no results were computed that could be checked."
+        return
     wrong = [outcome for outcome in variants if outcome.difference is not None]
     if not wrong:
         every = "All results" if len(variants) > 1 else "Its results"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from optimizers.control.decision import Decision
 from optimizers.documents import Record
 from sketches.values import FrozenMap
 
@@ -68,6 +69,8 @@ class BatchFacts:
         loads: by operator, what each instance had to do: of a keyed one, how many tuples it
             received; of one without state whose tuples may be scheduled by a key, the CPU
             microseconds that they took.
+        latency: how many seconds a tuple took on average until all that came of it was done; None
+            where the engine does not tell.
     """
 
     batch: int
@@ -81,6 +84,7 @@ class BatchFacts:
     bytes: float
     remote_bytes: float
     loads: Mapping[str, tuple[int, ...]]
+    latency: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as JSON types."""
@@ -107,6 +111,7 @@ class BatchFacts:
                     for name, (load, where) in record.mapping("loads", _placed).items()
                 }
             ),
+            record.optional("latency", float),
         )
 
 
@@ -129,6 +134,18 @@ class DecisionFacts:
     seconds: float
     text: str
     idle: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, decision: Decision) -> "DecisionFacts":
+        """Return what a comparison keeps of a decision."""
+        return cls(
+            decision.after,
+            decision.applied,
+            decision.refused,
+            decision.seconds,
+            str(decision),
+            tuple(f"{note.by} {note.text}" for note in decision.notes if note.idle),
+        )
 
     @classmethod
     def from_record(cls, record: Record) -> "DecisionFacts":
@@ -154,6 +171,7 @@ class Outcome:
         decisions: what the optimizer said.
         difference: where its results are not those of the reference; None if they all are.
         observes: what its strategy observes, by the names of probes.
+        checked: whether its results were compared with the reference; the simulation computes none.
     """
 
     name: str
@@ -162,6 +180,7 @@ class Outcome:
     decisions: tuple[DecisionFacts, ...] = ()
     difference: Difference | None = None
     observes: tuple[str, ...] = ()
+    checked: bool = True
 
     @property
     def idle(self) -> tuple[str, ...]:
@@ -184,6 +203,7 @@ class Outcome:
             "decisions": [asdict(decision) for decision in self.decisions],
             "difference": None if self.difference is None else asdict(self.difference),
             "observes": list(self.observes),
+            "checked": self.checked,
         }
 
     @classmethod
@@ -199,6 +219,7 @@ class Outcome:
             if difference is None
             else Record(difference, "difference").into(Difference.from_record),
             record.strings("observes"),
+            record.optional("checked", bool) is not False,
         )
 
 

@@ -6,11 +6,11 @@ from time import perf_counter
 import pyarrow as pa
 
 from optimizers.cluster import Cluster
-from optimizers.comparing.results import outputs_of, results_of
 from optimizers.plan import Plan
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.local_runner import run_batch
 from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.results import outputs_of, results_of
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
 from optimizers.strategies.fixed import Fixed
@@ -68,7 +68,7 @@ class Reference:
 
     def results(self, operator: str) -> pa.Table:
         """Return a row for each key of an operator: the columns of its key, and its results."""
-        return results_of(self._checkpoint, self._topology, operator)
+        return results_of(self._topology, operator, self._checkpoint.read(operator))
 
     def outputs(self) -> dict[str, pa.Table]:
         """Return what left the job in the last batch, by the operator that emitted it."""

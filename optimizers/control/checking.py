@@ -6,7 +6,7 @@ words. What only those know who execute operators comes in as `Limits`.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import reduce
@@ -34,13 +34,13 @@ class Limits:
 
     Attributes:
         check_change: raises a `PlanError` if state cannot go from one topology to another.
-        key_types: by operator the Arrow types of the key columns that state is kept by, as they
-            print; of those that have state.
+        key_types: returns by operator the Arrow types of the key columns that state is kept by, as
+            they print; of those that have state.
         hears: whether senders hear from instances while they send, as some groupings can use.
     """
 
     check_change: Callable[[Topology, Topology], None] = any_change
-    key_types: Mapping[str, Sequence[str]] = field(default_factory=FrozenMap)
+    key_types: Callable[[], Mapping[str, Sequence[str]]] = FrozenMap
     hears: bool = False
 
 
@@ -69,7 +69,7 @@ def check_decision(
     amended.check(declared, cluster)
     later = declared.under(amended)
     limits.check_change(declared.under(current), later)
-    _check_key_types(later, limits.key_types)
+    _check_key_types(later, limits.key_types())
     # 2. What has to be written down and read again.
     for grouping in (*decision.routing.values(), *decision.scheduling.values()):
         _check_travels(grouping)

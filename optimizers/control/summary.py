@@ -3,10 +3,57 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from optimizers.operators import EdgeName
 from optimizers.statistics import EdgeStatistics
+from sketches.arrays import Floats
 from sketches.values import FrozenMap
+
+
+class Spread(NamedTuple):
+    """How some times spread, in seconds; all zero where there are none."""
+
+    mean: float
+    p50: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, times: Floats) -> "Spread":
+        """Sum times up."""
+        if not len(times):
+            return cls(0.0, 0.0, 0.0, 0.0)
+        middle, high = np.quantile(times, [0.5, 0.99]).tolist()
+        return cls(float(times.mean()), middle, high, float(times.max()))
+
+
+class Messages(NamedTuple):
+    """Messages from the instances of an edge back to those that send to them.
+
+    Attributes:
+        sent: how many went by themselves.
+        carried: how many travelled with a tuple.
+    """
+
+    sent: int
+    carried: int
+
+
+class StateMoves(NamedTuple):
+    """The state that moved as a plan came into force.
+
+    Attributes:
+        keys: how many keys got another instance or node.
+        bytes: how much state travelled between nodes.
+        pause: for how many seconds the instance waited that waited longest for state.
+    """
+
+    keys: int
+    bytes: float
+    pause: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +83,24 @@ class InstanceSummary:
 
 @dataclass(frozen=True)
 class BatchSummary:
-    """One batch, as it was executed.
+    """One batch, as it was executed, on any engine.
+
+    What an engine does not know is None: Spark does not tell when each tuple was done, and
+    instances there do not talk to senders.
 
     Attributes:
         batch: its number.
         planned: the batch with which the plan in force came.
-        seconds: how long it took from the first task to the commit.
+        seconds: how long it took: on Spark from the first task to the commit, in the simulation
+            from its begin until all that came in with it was done.
         instances: what each instance did; sources once for each of their partitions.
         edges: what each edge carried.
         skipped: how many rows each operator could not take in that were left out; see `OnError`.
         aside: how many it could not take in that were handed aside.
+        start: when it began, in seconds of the stream.
+        latency: how long tuples that came in with it took until all that came of them was done.
+        moved: the state that moved as it began.
+        messages: by edge, the messages from instances back to their senders.
     """
 
     batch: int
@@ -55,6 +110,10 @@ class BatchSummary:
     edges: Mapping[EdgeName, EdgeStatistics]
     skipped: Mapping[str, int] = field(default_factory=FrozenMap)
     aside: Mapping[str, int] = field(default_factory=FrozenMap)
+    start: float | None = None
+    latency: Spread | None = None
+    moved: StateMoves | None = None
+    messages: Mapping[EdgeName, Messages] | None = None
 
     @property
     def taken_over(self) -> int:

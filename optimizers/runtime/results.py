@@ -1,11 +1,16 @@
-"""What readers see of an operator's state: one row a key, its results in place of the state."""
+"""What readers see of a job: the results of an operator, one row a key, and what left the job."""
+
+from collections import defaultdict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from optimizers.folds.fold import Fold
 from optimizers.folds.key_codes import key_numbers, take_rows
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.state.table import VALUE
 from optimizers.runtime.work import fold_of
 from optimizers.topology import Topology
 
@@ -20,13 +25,27 @@ def results_of(topology: Topology, operator: str, rows: pa.Table) -> pa.Table:
     values = [name for name in rows.column_names if name not in keys]
     if not values:
         return rows
-    names = [name.removeprefix("value_") if name[6:] in keys else name for name in values]
+    names = [name.removeprefix(VALUE) if name[len(VALUE) :] in keys else name for name in values]
     state = rows.select(values).rename_columns(names)
     key_rows = rows.select(keys)
     if topology.operator(operator).partial:
         numbers, firsts, _ = key_numbers(key_rows, keys)
         key_rows, state = take_rows(key_rows, firsts), _put_together(fold, state, numbers)
-    return fold.with_keys(key_rows, state)
+    results = fold.results(state)
+    # A result that is called as a key is called here as state calls it.
+    called = [VALUE + name if name in keys else name for name in results.column_names]
+    return pa.table([*key_rows.columns, *results.columns], names=[*keys, *called])
+
+
+def outputs_of(checkpoint: Checkpoint) -> dict[str, pa.Table]:
+    """Return what left the job in the last batch, by the operator that emitted it."""
+    commit = checkpoint.last_commit()
+    parts: dict[str, list[pa.Table]] = defaultdict(list)
+    for file in commit.outputs if commit is not None else ():
+        if not file.aside:
+            content = checkpoint.location.read(file.path)
+            parts[file.operator].append(pq.read_table(pa.BufferReader(content)))
+    return {name: pa.concat_tables(tables) for name, tables in parts.items()}
 
 
 def _put_together(fold: Fold, state: pa.Table, numbers: NDArray[np.int64]) -> pa.Table:

@@ -1,114 +1,116 @@
-"""The control loop of a simulated run: what it gets of each epoch, and what comes of that."""
+"""The control loop of a simulated run: what it gets of each batch, and what comes of that."""
 
 import math
 from collections.abc import Mapping
 
-from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.cluster import Cluster
 from optimizers.control.checking import Limits
-from optimizers.control.loop import Change, ControlLoop, Observed
+from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
 from optimizers.control.settings import Asking
 from optimizers.errors import PlanError
 from optimizers.layout import completed
-from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.simulation.observation import Epoch, Observer
-from optimizers.simulation.result import EpochResult
+from optimizers.simulation.observation import Observer, Stretch, joined
 from optimizers.simulation.run import Running, wrong_speeds
 from optimizers.simulation.summary import summary_of
+from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.arrays import Floats
 
-_ALL = 1 << 31  # batches and decisions that are remembered: a run ends, and so do they
-
 
 class Control:
-    """Leads a simulated run from epoch to epoch; what engines call a batch is an epoch here.
+    """Leads a simulated run from batch to batch.
 
     Args:
         topology: the job as declared.
         cluster: the machines as declared.
         optimizer: who decides.
+        asking: when it is asked.
         running: the run.
         observer: who sees what is asked for.
 
     Attributes:
         loop: the control loop.
-        epochs: the epochs that are over.
-        results: what is reported of them.
+        batches: what was executed in each batch so far.
+        plans: the plan that was in force in each.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         topology: Topology,
         cluster: Cluster,
         optimizer: Optimizer,
+        asking: Asking,
         running: Running,
         observer: Observer,
     ) -> None:
         self._topology = topology
+        self._cluster = cluster
         self._running = running
         self._observer = observer
-        self._cluster = cluster
         self._plan, self._planned = completed(Plan(), topology, cluster), 0
         self._shipped: Mapping[str, Floats] = {}
-        self.loop = ControlLoop(
-            topology, cluster, optimizer, Asking(every=1, drift=None, remember=_ALL)
-        )
-        self.epochs: list[Epoch] = []
-        self.results: list[EpochResult] = []
+        self._epoch: list[Stretch] = []  # the batches since the optimizer was asked
+        self._met: set[str] = set()  # the operators that have met a key
+        self.loop = ControlLoop(topology, cluster, optimizer, asking)
+        self.batches: list[Stretch] = []
+        self.plans: list[Plan] = []
         self._change = Change(self.loop.ask_first(self._plan, self._limits))
 
-    def begin(self, number: int, now: float) -> Epoch:
-        """Begin an epoch, under the plan that was decided before it."""
-        if number == 0 or self._change.plan:
+    def begin(self, number: int, now: float) -> Stretch:
+        """Begin a batch, under the plan that was decided before it."""
+        changes = number == 0 or bool(self._change.plan)
+        if changes:
             amended = self._plan.amended(self._change.plan, self._cluster)
             self._plan = completed(amended, self._topology, self._cluster)
             self._planned = number
-        epoch = self._running.begin(self._plan, number, now)
-        if self._planned == number:
-            if self._change.adopts:
-                self.loop.adopted(epoch.layout)
-            else:
-                self.loop.begin(epoch.layout)
-        said = self.loop.happened.decisions[-1]
-        self.results.append(EpochResult(now, self._plan, said.plan, said.refused))
+        batch = self._running.begin(self._plan, number, now)
+        if changes and self._change.adopts:
+            self.loop.adopted(batch.layout)
+        elif changes:
+            self._epoch = []
+            self.loop.begin(batch.layout)
+        self._change = Change()
+        self.plans.append(self._plan)
         stations = self._running.stations.items()
         self._shipped = {name: station.shipping.copy() for name, station in stations}
-        return epoch
+        return batch
 
-    def end(self, epoch: Epoch, until: float) -> None:
-        """Tell the loop what happened in an epoch, and ask what is to change if another follows."""
-        self.epochs.append(epoch)
-        ended = until if until < math.inf else _last_end(epoch)
-        shipping = {
-            name: station.shipping - self._shipped[name]
-            for name, station in self._running.stations.items()
-        }
-        tuples = self._running.tuples
-        summary = summary_of(epoch, self._planned, ended, tuples, shipping)
-        self.loop.hear(summary, sum(len(epoch.served[name]) for name in self._topology.sources))
+    def end(self, batch: Stretch, until: float) -> None:
+        """Tell the loop what happened in a batch, and ask what is to change if another follows."""
+        self.batches.append(batch)
+        self._epoch.append(batch)
+        self._met |= {name for name in self._running.seen if len(batch.served[name])}
+        stations, tuples = self._running.stations.items(), self._running.tuples
+        shipping = {name: station.shipping - self._shipped[name] for name, station in stations}
+        ended = until if until < math.inf else _last_end(batch)
+        summary = summary_of(batch, self._planned, ended, tuples, shipping)
+        self.loop.hear(summary, sum(len(batch.served[name]) for name in self._topology.sources))
         if until < math.inf:
             seen = Observed(
-                lambda pasts: self._observer.statistics(epoch, until, pasts),
-                lambda hop: self._pairs(epoch, hop),
+                lambda pasts: self._statistics(until, pasts),
+                lambda hop: self._observer.pairs_on(batch, hop),
             )
             self._change = self.loop.decide(self._plan, seen, self._limits)
 
-    def _pairs(self, epoch: Epoch, hop: EdgeName) -> KeyPairs:
-        return self._observer.pairs_on(epoch, hop)
+    def _statistics(self, until: float, pasts: Pasts) -> Statistics:
+        """Return what was seen in the epoch that ends at a time, and begin the next."""
+        epoch = joined(self._epoch, self.loop.epochs)
+        self._epoch = []
+        return self._observer.statistics(epoch, until, pasts)
 
     @property
     def _limits(self) -> Limits:
-        tuples = self._running.tuples
-        key_types = {}
-        for name in self._running.seen:
-            if any(len(epoch.served[name]) for epoch in self.epochs):
-                edge = self._topology.inputs(name)[0]
-                columns = self._topology.key_columns(*edge.name)
-                key_types[name] = tuples.key_types(edge.source, columns)
-        return Limits(self._check_change, key_types, hears=True)
+        return Limits(self._check_change, self._key_types, hears=True)
+
+    def _key_types(self) -> dict[str, tuple[str, ...]]:
+        tuples, found = self._running.tuples, {}
+        for name in sorted(self._met):
+            edge = self._topology.inputs(name)[0]
+            columns = self._topology.key_columns(*edge.name)
+            found[name] = tuples.key_types(edge.source, columns)
+        return found
 
     def _check_change(self, old: Topology, new: Topology) -> None:
         # What folds can do is known where Arrow is, which runs without decisions need not load.
@@ -121,8 +123,8 @@ class Control:
                 raise PlanError(wrong_speeds(operator.name, operator.parallelism, len(speeds)))
 
 
-def _last_end(epoch: Epoch) -> float:
+def _last_end(batch: Stretch) -> float:
     return max(
-        (float(each.ended.max()) for each in epoch.served.values() if len(each)),
-        default=epoch.start,
+        (float(each.ended.max()) for each in batch.served.values() if len(each)),
+        default=batch.start,
     )

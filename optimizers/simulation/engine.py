@@ -1,24 +1,24 @@
 """The engine: simulates a job under a plan, or under an optimizer that changes it."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optimizers.cluster import Cluster
+from optimizers.control.engine import Engine
+from optimizers.control.settings import Asking
 from optimizers.errors import InvalidValueError, TopologyError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
+from optimizers.simulation.collect import result_of
 from optimizers.simulation.control import Control
+from optimizers.simulation.harness import SimulationHarness
 from optimizers.simulation.network import Network
 from optimizers.simulation.observation import Observer
-from optimizers.simulation.result import (
-    EdgeResult,
-    OperatorResult,
-    Simulated,
-)
-from optimizers.simulation.rows import Served
+from optimizers.simulation.result import Simulated
 from optimizers.simulation.run import Running
 from optimizers.simulation.service import Work
 from optimizers.simulation.stream import Stream
@@ -26,6 +26,9 @@ from optimizers.simulation.tuples import Tuples
 from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
 from sketches.checks import number, seed, whole
+from sketches.values import FrozenMap
+
+_ALL = 1 << 31  # batches and decisions that are remembered: a run ends, and so do they
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +57,26 @@ class SimulationEngine:
     Attributes:
         cluster: the machines; by default a node for each instance of the most parallel operator.
         network: what it costs to ship tuples.
-        every: after how many tuples of the streams the optimizer is asked; None for at the
-            beginning only.
-        every_seconds: after how many seconds it is asked, in place of ``every``.
+        batch_tuples: how many tuples of the streams come in with a batch, after which the plan may
+            change; None for one batch, so that the optimizer is asked at the beginning only.
+        batch_seconds: how many seconds a batch lasts, in place of ``batch_tuples``.
+        every: after how many batches the optimizer is asked.
+        drift: by how much the share of tuples that stay on their node may fall, between keyed
+            operators, before the optimizer is asked earlier; None for never.
+        work: what the work of each operator takes, unless `run` is given other work; of those not
+            named, nothing.
+        rate: how many tuples a second come in by tables, which do not say when; see `compare`.
         seed: of all that happens by chance.
     """
 
     cluster: Cluster | None = None
     network: Network = field(default_factory=Network)
-    every: int | None = None
-    every_seconds: float | None = None
+    batch_tuples: int | None = None
+    batch_seconds: float | None = None
+    every: int = 1
+    drift: float | None = None
+    work: Mapping[str, Work] = field(default_factory=FrozenMap)
+    rate: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -71,13 +84,22 @@ class SimulationEngine:
             raise InvalidValueError(f"cluster={self.cluster!r} is not a Cluster")
         if not isinstance(self.network, Network):
             raise InvalidValueError(f"network={self.network!r} is not a Network")
-        if self.every is not None and self.every_seconds is not None:
-            raise InvalidValueError("every and every_seconds are both given; leave one of them out")
-        if self.every is not None:
-            object.__setattr__(self, "every", whole("every", self.every, at_least=1))
-        if self.every_seconds is not None:
-            seconds = number("every_seconds", self.every_seconds, above=0)
-            object.__setattr__(self, "every_seconds", seconds)
+        if self.batch_tuples is not None and self.batch_seconds is not None:
+            raise InvalidValueError(
+                "batch_tuples and batch_seconds are both given; leave one of them out"
+            )
+        if self.batch_tuples is not None:
+            tuples = whole("batch_tuples", self.batch_tuples, at_least=1)
+            object.__setattr__(self, "batch_tuples", tuples)
+        if self.batch_seconds is not None:
+            seconds = number("batch_seconds", self.batch_seconds, above=0)
+            object.__setattr__(self, "batch_seconds", seconds)
+        Asking(every=self.every, drift=self.drift)  # refuses what means nothing
+        if not isinstance(self.work, Mapping):
+            raise InvalidValueError(f"work={self.work!r} is not a mapping; write {{name: Work()}}")
+        object.__setattr__(self, "work", FrozenMap(self.work))
+        if self.rate is not None:
+            object.__setattr__(self, "rate", number("rate", self.rate, above=0))
         object.__setattr__(self, "seed", seed(self.seed))
 
     def run(
@@ -93,9 +115,9 @@ class SimulationEngine:
         Args:
             topology: the job.
             streams: the stream of each source, by its name; of the only source, alone.
-            optimizer: who decides, before the first tuple and at the end of each epoch; or a plan
-                that stays. Without one, the job runs as declared.
-            work: what the work of each operator takes; of those not named, nothing.
+            optimizer: who decides, before the first tuple and after every ``every`` batches; or a
+                plan that stays. Without one, the job runs as declared.
+            work: what the work of each operator takes; by default as the engine says.
 
         Raises:
             UnknownNameError: an operator, a source or a column is not there.
@@ -103,34 +125,64 @@ class SimulationEngine:
             TopologyError: a source has no stream.
             InvalidValueError: a time is negative or NaN, or numbers do not fit.
         """
+        if self.every > 1 and self.batch_tuples is None and self.batch_seconds is None:
+            raise InvalidValueError(
+                f"every={self.every} batches, and the run is one batch; say how large a batch is, "
+                "as in batch_tuples=1000"
+            )
+        return self.simulate(topology, streams, optimizer, work=work)
+
+    def harness(self, topology: Topology) -> SimulationHarness:
+        """Return what a comparison of optimizers of a job is run with; see `compare`."""
+        return SimulationHarness(self, topology)
+
+    def simulate(
+        self,
+        topology: Topology,
+        streams: Mapping[str, Stream] | Stream,
+        optimizer: Optimizer | Plan | None = None,
+        *,
+        work: Mapping[str, Work] | None = None,
+        ends: Sequence[float] | None = None,
+    ) -> Simulated:
+        """Run a job as `run` does, in batches that end at these times.
+
+        Args:
+            topology: the job.
+            streams: the stream of each source.
+            optimizer: who decides.
+            work: what the work of each operator takes; by default as the engine says.
+            ends: when each batch ends but the last, rising; None for as the engine says.
+        """
         given = _by_source(topology, streams)
-        tuples = Tuples(topology, given, {} if work is None else work, self.seed)
+        tuples = Tuples(topology, given, self.work if work is None else work, self.seed)
         cluster = self.cluster or Cluster.uniform(max(o.parallelism for o in topology.operators))
         running = Running(topology, cluster, self.network, tuples)
         if isinstance(optimizer, Plan):
             optimizer.check(topology, cluster)
         asked = _optimizer(optimizer)
         observer = Observer(tuples, running.seen, asked.observes, self.seed)
-        control = Control(topology, cluster, asked, running, observer)
+        asking = Asking(every=self.every, drift=self.drift, remember=_ALL)
+        control = Control(topology, cluster, asked, asking, running, observer)
         start = float(tuples.times.min())
-        for place, until in enumerate(self._ends(tuples)):
-            epoch = control.begin(place, start)
-            running.advance(epoch, until)
-            control.end(epoch, until)
+        for place, until in enumerate(self._ends(tuples) if ends is None else [*ends, math.inf]):
+            batch = control.begin(place, start)
+            running.advance(batch, until)
+            control.end(batch, until)
             start = until
-        return _result(running, control)
+        return result_of(running, control)
 
     def _ends(self, tuples: Tuples) -> Iterator[float]:
-        """Yield when each epoch ends, the last never."""
+        """Yield when each batch ends, the last never."""
         times = np.sort(tuples.times)
         before = float(times[0])
         place, count = 0, 1
         while True:
-            if self.every is not None:
-                place += self.every
+            if self.batch_tuples is not None:
+                place += self.batch_tuples
                 end = float(times[place]) if place < len(times) else math.inf
-            elif self.every_seconds is not None:
-                end = float(times[0]) + count * self.every_seconds
+            elif self.batch_seconds is not None:
+                end = float(times[0]) + count * self.batch_seconds
                 count += 1
             else:
                 end = math.inf
@@ -140,6 +192,10 @@ class SimulationEngine:
             if end > before:
                 yield end
                 before = end
+
+
+if TYPE_CHECKING:
+    _ENGINE: type[Engine] = SimulationEngine  # which it fulfils
 
 
 def _optimizer(given: Optimizer | Plan | None) -> Optimizer:
@@ -163,48 +219,3 @@ def _by_source(topology: Topology, streams: Mapping[str, Stream] | Stream) -> Ma
             f"streams={streams!r} is not a Stream; write Stream(times, columns)"
         )
     return streams
-
-
-def _result(running: Running, control: Control) -> Simulated:
-    tuples, epochs = running.tuples, control.epochs
-    completed = tuples.times.copy()
-    operators = {}
-    for name in running.topology.order:
-        served = Served.none().joined(*(epoch.served[name] for epoch in epochs))
-        np.maximum.at(completed, served.rows, served.ended)
-        operators[name] = OperatorResult(
-            served.rows,
-            served.instances,
-            served.arrived,
-            served.started,
-            served.ended,
-            running.stations[name].shipping,
-        )
-    edges = {
-        name: EdgeResult(
-            **{
-                part: sum(getattr(epoch.flows[name], part) for epoch in epochs)
-                for part in ("tuples", "bytes", "local", "messages", "carried")
-            }
-        )
-        for name in running.passages
-    }
-    told = tuple(
-        replace(
-            each,
-            keys_moved=sum(move.keys for move in epoch.moves.values()),
-            bytes_moved=sum(move.bytes for move in epoch.moves.values()),
-            pause=max((float(move.pauses.max()) for move in epoch.moves.values()), default=0.0),
-        )
-        for epoch, each in zip(epochs, control.results, strict=True)
-    )
-    happened = control.loop.happened
-    return Simulated(
-        tuples.times,
-        completed,
-        operators,
-        edges,
-        told,
-        tuple(happened.batches),
-        tuple(happened.decisions),
-    )

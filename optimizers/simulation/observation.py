@@ -1,7 +1,7 @@
-"""What was seen in an epoch of a simulated run, as `Statistics`."""
+"""What was seen in some batches of a simulated run, as `Statistics`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +67,11 @@ class Flow:
 
 
 @dataclass
-class Epoch:
-    """One epoch of a run.
+class Stretch:
+    """A stretch of a run: one batch, or all batches of an epoch.
 
     Attributes:
-        number: of the epoch.
+        number: of the batch, or of the epoch.
         start: when it began.
         layout: the job as it was laid out.
         served: what each operator executed.
@@ -91,6 +91,23 @@ class Epoch:
     nodes: dict[str, list[str]] = field(default_factory=dict)
 
 
+def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
+    """Return several batches, one after the other, as the epoch of this number."""
+    first, last = stretches[0], stretches[-1]
+    found = Stretch(number, first.start, last.layout)
+    for name in last.served:
+        found.served[name] = Served.none().joined(*(each.served[name] for each in stretches))
+    for edge in last.flows:
+        found.sent[edge] = np.concatenate([each.sent[edge] for each in stretches])
+        found.flows[edge] = Flow(
+            **{
+                part.name: sum(getattr(each.flows[edge], part.name) for each in stretches)
+                for part in fields(Flow)
+            }
+        )
+    return found
+
+
 @dataclass(frozen=True)
 class Observer:
     """Sees what an optimizer asks for.
@@ -108,59 +125,63 @@ class Observer:
     seed: int
 
     def statistics(
-        self, epoch: Epoch, until: float, history: Mapping[EdgeName, KeyPairs]
+        self, stretch: Stretch, until: float, history: Mapping[EdgeName, KeyPairs]
     ) -> Statistics:
-        """Return what was seen in an epoch that ends at a time."""
-        seconds = until - epoch.start
-        job = epoch.layout.topology
+        """Return what was seen in a stretch that ends at a time."""
+        seconds = until - stretch.start
+        job = stretch.layout.topology
         keys: dict[str, KeyCounts] = {}
         groups: dict[str, GroupStatistics] = {}
         pairs: dict[EdgeName, KeyPairs] = {}
         held_out: dict[EdgeName, KeyPairs] = {}
         traffic: dict[EdgeName, GroupTraffic] = {}
         if Probe.PAIRS in self.observes:
-            keys = {name: self._keys(epoch, name) for name in _keyed(job) if self._named(job, name)}
-            pairs, held_out = self._pairs(epoch)
+            keys = {
+                name: self._keys(stretch, name) for name in _keyed(job) if self._named(job, name)
+            }
+            pairs, held_out = self._pairs(stretch)
         if Probe.GROUPS in self.observes:
-            groups = {name: self._groups(epoch, name, seconds) for name in _keyed(job)}
-            traffic = self._traffic(epoch)
+            groups = {name: self._groups(stretch, name, seconds) for name in _keyed(job)}
+            traffic = self._traffic(stretch)
         return Statistics(
-            epoch=epoch.number,
+            epoch=stretch.number,
             seconds=seconds,
-            operators={name: self._operator(epoch, name) for name in epoch.served},
-            edges={name: flow.statistics for name, flow in epoch.flows.items()},
+            operators={name: self._operator(stretch, name) for name in stretch.served},
+            edges={name: flow.statistics for name, flow in stretch.flows.items()},
             pairs=pairs,
             held_out={hop: known for hop, known in held_out.items() if len(known)},
             history={hop: known for hop, known in history.items() if hop in pairs},
             keys=keys,
-            costs=self._costs(epoch) if Probe.COSTS in self.observes else {},
+            costs=self._costs(stretch) if Probe.COSTS in self.observes else {},
             groups=groups,
             traffic=traffic,
         )
 
-    def _operator(self, epoch: Epoch, name: str) -> OperatorStatistics:
-        served = epoch.served[name]
-        job = epoch.layout.topology
+    def _operator(self, stretch: Stretch, name: str) -> OperatorStatistics:
+        served = stretch.served[name]
+        job = stretch.layout.topology
         hottest = None
         if len(served) and job.inputs(name) and job.operator(name).keyed:
-            codes = self._codes(epoch, name)
+            codes = self._codes(stretch, name)
             hottest = float(np.unique(codes, return_counts=True)[1].max() / len(codes))
         busy = float((served.ended - served.started).sum())
-        return OperatorStatistics(len(served), busy, float(self._state(epoch, name).sum()), hottest)
+        return OperatorStatistics(
+            len(served), busy, float(self._state(stretch, name).sum()), hottest
+        )
 
-    def _state(self, epoch: Epoch, name: str) -> Floats:
+    def _state(self, stretch: Stretch, name: str) -> Floats:
         """Return how much state an operator has, by key group."""
         each = self.tuples.work(name).state_bytes
-        owners = epoch.layout.owners(name)
+        owners = stretch.layout.owners(name)
         state = np.zeros(len(owners.groups))
         if each and name in self.seen:
             for keys in self.seen[name].columns():
                 state += each * np.bincount(owners.group_of(keys), minlength=len(state))
         return state
 
-    def _codes(self, epoch: Epoch, name: str) -> Codes:
+    def _codes(self, stretch: Stretch, name: str) -> Codes:
         """Return the code of the key of each tuple that an operator executed."""
-        served, job = epoch.served[name], epoch.layout.topology
+        served, job = stretch.served[name], stretch.layout.topology
         codes = np.zeros(len(served), dtype=np.uint64)
         for number, edge in enumerate(into(job, name)):
             own = served.edges == number
@@ -172,60 +193,60 @@ class Observer:
         """Return whether the keys of an operator are of one column, so that they can be named."""
         return len(job.operator(name).key_columns) == 1
 
-    def _keys(self, epoch: Epoch, name: str) -> KeyCounts:
-        served, job = epoch.served[name], epoch.layout.topology
+    def _keys(self, stretch: Stretch, name: str) -> KeyCounts:
+        served, job = stretch.served[name], stretch.layout.topology
         sketch = collectors.key_sketch()
         for number, edge in enumerate(into(job, name)):
             rows = served.rows[served.edges == number]
             sketch.update(self.tuples.keys(edge.source, job.key_columns(*edge.name)).take(rows))
         return KeyCounts.of(sketch)
 
-    def _pairs(self, epoch: Epoch) -> tuple[dict[EdgeName, KeyPairs], dict[EdgeName, KeyPairs]]:
+    def _pairs(self, stretch: Stretch) -> tuple[dict[EdgeName, KeyPairs], dict[EdgeName, KeyPairs]]:
         """Return the pairs of each hop: of every other tuple, and of those between."""
         sketches: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
-        for hop, edge in self._named_hops(epoch):
+        for hop, edge in self._named_hops(stretch):
             halves = sketches.setdefault(hop, collectors.pair_sketches())
             for half, sketch in enumerate(halves):
-                self._count_pairs(sketch, epoch, hop, edge, epoch.sent[edge.name][half::2])
+                self._count_pairs(sketch, stretch, hop, edge, stretch.sent[edge.name][half::2])
         first, second = (
             {hop: KeyPairs.of(halves[half]) for hop, halves in sketches.items()} for half in (0, 1)
         )
         return first, second
 
-    def pairs_on(self, epoch: Epoch, hop: EdgeName) -> KeyPairs:
-        """Return the pairs of keys of all tuples that went over a hop in an epoch."""
+    def pairs_on(self, stretch: Stretch, hop: EdgeName) -> KeyPairs:
+        """Return the pairs of keys of all tuples that went over a hop in a stretch."""
         sketch = SpaceSaving(_MOST_PAIRS)
-        for known, edge in self._named_hops(epoch):
+        for known, edge in self._named_hops(stretch):
             if known == hop:
-                self._count_pairs(sketch, epoch, hop, edge, epoch.sent[edge.name])
+                self._count_pairs(sketch, stretch, hop, edge, stretch.sent[edge.name])
         return KeyPairs.of(sketch)
 
     def _count_pairs(
-        self, sketch: SpaceSaving, epoch: Epoch, hop: EdgeName, edge: Edge, rows: Integers
+        self, sketch: SpaceSaving, stretch: Stretch, hop: EdgeName, edge: Edge, rows: Integers
     ) -> None:
-        job = epoch.layout.topology
+        job = stretch.layout.topology
         columns = job.operator(hop[0]).key_columns, job.key_columns(*edge.name)
         left, right = (self.tuples.keys(edge.source, names).take(rows) for names in columns)
         sketch.update(Pairs(left, right))
 
-    def _named_hops(self, epoch: Epoch) -> list[tuple[EdgeName, Edge]]:
+    def _named_hops(self, stretch: Stretch) -> list[tuple[EdgeName, Edge]]:
         """Return the hops between keys of one column, which pairs can be counted of."""
-        job = epoch.layout.topology
+        job = stretch.layout.topology
         return [
             (hop, edge)
-            for hop, edge in self._hops(epoch)
+            for hop, edge in self._hops(stretch)
             if len(job.operator(hop[0]).key_columns) == len(job.key_columns(*edge.name)) == 1
         ]
 
-    def _traffic(self, epoch: Epoch) -> dict[EdgeName, GroupTraffic]:
-        job = epoch.layout.topology
+    def _traffic(self, stretch: Stretch) -> dict[EdgeName, GroupTraffic]:
+        job = stretch.layout.topology
         cells: dict[EdgeName, NDArray[np.int64]] = {}
-        for hop, edge in self._hops(epoch):
+        for hop, edge in self._hops(stretch):
             columns = job.operator(hop[0]).key_columns, job.key_columns(*edge.name)
             sizes = [job.operator(name).key_groups for name in hop]
-            rows = epoch.sent[edge.name]
+            rows = stretch.sent[edge.name]
             source, target = (
-                epoch.layout.owners(name).group_of(self.tuples.keys(edge.source, key).batch(rows))
+                stretch.layout.owners(name).group_of(self.tuples.keys(edge.source, key).batch(rows))
                 for name, key in zip(hop, columns, strict=True)
             )
             source = source.astype(np.int64)
@@ -233,9 +254,9 @@ class Observer:
             cells[hop] = cells.get(hop, 0) + counts.reshape(sizes)
         return {hop: collectors.as_traffic(counts) for hop, counts in cells.items()}
 
-    def _hops(self, epoch: Epoch) -> list[tuple[EdgeName, Edge]]:
+    def _hops(self, stretch: Stretch) -> list[tuple[EdgeName, Edge]]:
         """Return the edges that keys are followed along, each with the hop that it ends."""
-        job = epoch.layout.topology
+        job = stretch.layout.topology
         return [
             ((first, second), edge)
             for first, second in job.keyed_hops
@@ -244,11 +265,11 @@ class Observer:
             and self.tuples.has(edge.source, job.operator(first).key_columns)
         ]
 
-    def _costs(self, epoch: Epoch) -> dict[str, tuple[CostSketch, ...]]:
+    def _costs(self, stretch: Stretch) -> dict[str, tuple[CostSketch, ...]]:
         """Return what tuples cost at each instance, of operators that get all tuples by a key."""
-        job = epoch.layout.topology
+        job = stretch.layout.topology
         found = {}
-        for name, served in epoch.served.items():
+        for name, served in stretch.served.items():
             edges = into(job, name)
             if not edges or not all(job.key_columns(*edge.name) for edge in edges):
                 continue
@@ -262,20 +283,20 @@ class Observer:
             found[name] = tuple(sketches)
         return found
 
-    def _groups(self, epoch: Epoch, name: str, seconds: float) -> GroupStatistics:
-        """Return the load of each key group, as shares of the epoch's time."""
-        served, job = epoch.served[name], epoch.layout.topology
+    def _groups(self, stretch: Stretch, name: str, seconds: float) -> GroupStatistics:
+        """Return the load of each key group, as shares of the stretch's time."""
+        served, job = stretch.served[name], stretch.layout.topology
         number = job.operator(name).key_groups
         groups = np.zeros(len(served), dtype=np.int32)
         for edge_number, edge in enumerate(into(job, name)):
             own = served.edges == edge_number
             keys = self.tuples.keys(edge.source, job.key_columns(*edge.name))
-            groups[own] = epoch.layout.owners(name).group_of(keys.batch(served.rows[own]))
+            groups[own] = stretch.layout.owners(name).group_of(keys.batch(served.rows[own]))
         tuples = np.bincount(groups, minlength=number).astype(np.float64)
         taken: Floats = served.ended - served.started
         busy = np.bincount(groups, taken, minlength=number).astype(np.float64)
-        into_it = sum(epoch.flows[edge.name].bytes for edge in job.inputs(name))
-        state = self._state(epoch, name)
+        into_it = sum(stretch.flows[edge.name].bytes for edge in job.inputs(name))
+        state = self._state(stretch, name)
         return collectors.group_loads(
             tuples, busy, bytes_in=into_it, state_bytes=state, time=seconds
         )

@@ -2,38 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optimizers.control.decision import Decision
-from optimizers.control.plan_outline import PlanOutline
-from optimizers.control.summary import BatchSummary
+from optimizers.control.history import Totals
+from optimizers.control.summary import BatchSummary, Spread
+from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from sketches.arrays import Floats, Integers
 
 
-class Spread(NamedTuple):
-    """How some times spread, in seconds; all zero where there are none."""
-
-    mean: float
-    p50: float
-    p99: float
-    max: float
-
-    @classmethod
-    def of(cls, times: Floats) -> "Spread":
-        """Sum times up."""
-        if not len(times):
-            return cls(0.0, 0.0, 0.0, 0.0)
-        middle, high = np.quantile(times, [0.5, 0.99]).tolist()
-        return cls(float(times.mean()), middle, high, float(times.max()))
-
-
 @dataclass(frozen=True, eq=False)
-class OperatorResult:
+class OperatorTimes:
     """What one operator did. The arrays have an element for each tuple that it executed.
 
     Attributes:
@@ -86,7 +69,7 @@ class OperatorResult:
 
 
 @dataclass(frozen=True)
-class EdgeResult:
+class EdgeCounts:
     """What one edge carried.
 
     Attributes:
@@ -107,29 +90,6 @@ class EdgeResult:
     def locality(self) -> float:
         """The share of tuples that stayed on their node; 1 of none."""
         return self.local / self.tuples if self.tuples else 1.0
-
-
-@dataclass(frozen=True)
-class EpochResult:
-    """One epoch, and the decision that it began with.
-
-    Attributes:
-        start: when it began.
-        plan: the plan in force.
-        decided: what the optimizer said before it; notes say why.
-        refused: why that could not be carried out; empty if it was.
-        keys_moved: how many keys, of those that had come by then, got another instance or node.
-        bytes_moved: how much state travelled between nodes for them.
-        pause: for how many seconds the instance waited that waited longest for state.
-    """
-
-    start: float
-    plan: Plan
-    decided: Plan | PlanOutline
-    refused: str = ""
-    keys_moved: int = 0
-    bytes_moved: float = 0.0
-    pause: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,18 +116,22 @@ class Simulated:
         completed: when the last of all that came of it was done.
         operators: what each operator did, in the order of the job.
         edges: what each edge carried, by source and target.
-        epochs: the epochs with their plans.
-        batches: what happened in each epoch, as of a batch of any engine.
+        batches: what happened in each batch, as on any engine.
+        plans: the plan that was in force in each.
         decisions: what the optimizer said, as on any engine.
+        totals: sums over all batches and decisions.
+        layout: the job as it was laid out at the end.
     """
 
     came: Floats
     completed: Floats
-    operators: Mapping[str, OperatorResult]
-    edges: Mapping[EdgeName, EdgeResult]
-    epochs: tuple[EpochResult, ...]
-    batches: tuple[BatchSummary, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    operators: Mapping[str, OperatorTimes]
+    edges: Mapping[EdgeName, EdgeCounts]
+    batches: tuple[BatchSummary, ...]
+    plans: tuple[Plan, ...]
+    decisions: tuple[Decision, ...]
+    totals: Totals
+    layout: Layout
 
     def __post_init__(self) -> None:
         for name in ("came", "completed"):
@@ -206,7 +170,7 @@ class Simulated:
     @property
     def plan(self) -> Plan:
         """The plan that was in force at the end."""
-        return self.epochs[-1].plan
+        return self.plans[-1]
 
     def utilisation(self, operator: str) -> Floats:
         """Return the share of the makespan that each instance of an operator worked."""
@@ -243,7 +207,7 @@ class Simulated:
         ]
 
 
-def _edge(name: EdgeName, edge: EdgeResult) -> list[str]:
+def _edge(name: EdgeName, edge: EdgeCounts) -> list[str]:
     return [
         " -> ".join(name),
         f"{edge.tuples:,}",

@@ -1,4 +1,4 @@
-"""A simulated run: stations and passages that go on from epoch to epoch."""
+"""A simulated run: stations and passages that go on from batch to batch."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from optimizers.simulation.edges import Passage, emitted
 from optimizers.simulation.events.backlog import Witness
 from optimizers.simulation.events.run import Happening
 from optimizers.simulation.network import Network
-from optimizers.simulation.observation import Epoch, Flow
+from optimizers.simulation.observation import Flow, Stretch
 from optimizers.simulation.queues.conversation import Conversation, Post
 from optimizers.simulation.queues.feedback import Listener
 from optimizers.simulation.queues.queue import Station
@@ -27,7 +27,7 @@ from sketches.arrays import Floats, Integers
 class Running:
     """A job as it runs.
 
-    Operators are gone through in the order of the job, each to the end of the epoch: queues are
+    Operators are gone through in the order of the job, each to the end of the batch: queues are
     infinite, so nothing that happens behind an operator has an effect on it, but for messages,
     which go back by one edge.
 
@@ -84,8 +84,8 @@ class Running:
         network_cost = network.per_batch + tuples.sizes * network.per_byte
         self._unit: Floats | None = network_cost if network.charges else None
 
-    def begin(self, plan: Plan, number: int, now: float) -> Epoch:
-        """Begin an epoch under a plan."""
+    def begin(self, plan: Plan, number: int, now: float) -> Stretch:
+        """Begin a batch under a plan."""
         layout = Layout.of(self.topology, self._cluster, plan)
         machines = self._cluster.under(plan)
         for node in machines.nodes:
@@ -104,26 +104,26 @@ class Running:
             self._happening = self._follow(now)
         if self._happening is not None:
             self._happening.begin(plan, self.talks, now)
-        epoch = Epoch(number, now, layout, moves=moves)
-        epoch.flows = {name: Flow() for name in self.passages}
+        stretch = Stretch(number, now, layout, moves=moves)
+        stretch.flows = {name: Flow() for name in self.passages}
         names = {number: name for name, number in self._nodes.items()}
-        epoch.nodes = {
+        stretch.nodes = {
             name: [names[number] for number in station.nodes.tolist()]
             for name, station in self.stations.items()
         }
-        return epoch
+        return stretch
 
-    def advance(self, epoch: Epoch, until: float) -> None:
-        """Let an epoch run to its end."""
+    def advance(self, stretch: Stretch, until: float) -> None:
+        """Let a batch run to its end."""
         if self._happening is not None:
-            admitted = {name: self._admit(name, epoch, until) for name in self._admitted}
-            self._happening.advance(epoch, admitted, until)
+            admitted = {name: self._admit(name, stretch, until) for name in self._admitted}
+            self._happening.advance(stretch, admitted, until)
         else:
             for name in self.topology.order:
-                epoch.served[name] = self._execute(name, epoch, until)
-                self._send(name, epoch)
+                stretch.served[name] = self._execute(name, stretch, until)
+                self._send(name, stretch)
         for name, seen in self.seen.items():
-            seen.add(epoch.served[name])
+            seen.add(stretch.served[name])
 
     def _move(self, layout: Layout, now: float) -> dict[str, Move]:
         """Let keys move that are somewhere else from now on, and instances wait for their state."""
@@ -199,13 +199,13 @@ class Running:
             truth = self.witnesses[target]
             talks[passage.number] = Conversation(grouping, senders, instances, truth, now)
 
-    def _execute(self, name: str, epoch: Epoch, until: float) -> Served:
+    def _execute(self, name: str, stretch: Stretch, until: float) -> Served:
         """Let an operator execute what reaches it, as far as it is done before a time."""
         station, passages = self.stations[name], self.entering[name]
         if not passages:
-            station.queue = station.queue.joined(self._admit(name, epoch, until))
+            station.queue = station.queue.joined(self._admit(name, stretch, until))
         elif self.talks[name]:
-            return self._listen(name, epoch, until)
+            return self._listen(name, stretch, until)
         else:
             arrivals = (passage.travel(self.network, until) for passage in passages)
             station.queue = self._in_order(station.queue.joined(*arrivals))
@@ -222,7 +222,7 @@ class Running:
         keys = (arrivals.senders, arrivals.edges, arrivals.closed, arrivals.times)
         return arrivals.take(np.lexsort(keys))
 
-    def _admit(self, name: str, epoch: Epoch, until: float) -> Arrivals:
+    def _admit(self, name: str, stretch: Stretch, until: float) -> Arrivals:
         """Return what comes in at a source before a time, dealt out to its instances in turn."""
         rows = self.tuples.rows_of(name)
         times = self.tuples.times[rows]
@@ -230,11 +230,11 @@ class Running:
         last = self._admitted[name] = int(np.searchsorted(times, until))
         places = np.arange(first, last)
         rows, times = rows[places], times[places]
-        instances = places % epoch.layout.topology.operator(name).parallelism
+        instances = places % stretch.layout.topology.operator(name).parallelism
         came = Shipments(rows, instances, instances, times, times)
         return Arrivals.of(came, times, -1)
 
-    def _listen(self, name: str, epoch: Epoch, until: float) -> Served:
+    def _listen(self, name: str, stretch: Stretch, until: float) -> Served:
         passages = self.entering[name]
         offered = [passage.offer() for passage in passages]
         arrivals = offered[0].joined(*offered[1:])
@@ -252,36 +252,41 @@ class Running:
         for number, talk in self.talks[name].items():
             passage = passages[number]
             own = settled.take(settled.edges == number)
-            self._count(passage, epoch, own.rows, own.senders, own.instances)
-            epoch.flows[passage.edge.name].count(talk)
+            self._count(passage, stretch, own.rows, own.senders, own.instances)
+            stretch.flows[passage.edge.name].count(talk)
         return served
 
-    def _send(self, name: str, epoch: Epoch) -> None:
+    def _send(self, name: str, stretch: Stretch) -> None:
         """Send what comes of what an operator has executed."""
         passages = self.leaving[name]
         if not passages:
             return
         counts = self.tuples.emitted(name)
-        found = emitted(epoch.served[name], counts, passages, self._unit)
+        found = emitted(stretch.served[name], counts, passages, self._unit)
         for passage, shipments in zip(passages, found, strict=True):
             if passage.number not in self.talks[passage.edge.target]:
                 instances = passage.route(shipments.rows, shipments.senders)
                 shipments = replace(shipments, instances=instances)  # noqa: PLW2901
-                self._count(passage, epoch, shipments.rows, shipments.senders, instances)
+                self._count(passage, stretch, shipments.rows, shipments.senders, instances)
             passage.departing = passage.departing.joined(shipments)
 
     def _count(
-        self, passage: Passage, epoch: Epoch, rows: Integers, senders: Integers, instances: Integers
+        self,
+        passage: Passage,
+        stretch: Stretch,
+        rows: Integers,
+        senders: Integers,
+        instances: Integers,
     ) -> None:
         """Count what is sent along an edge."""
-        flow = epoch.flows[passage.edge.name]
+        flow = stretch.flows[passage.edge.name]
         nodes = passage.source.nodes[senders], passage.target.nodes[instances]
         sizes, stays = self.tuples.sizes[rows], nodes[0] == nodes[1]
         flow.tuples += len(rows)
         flow.bytes += float(sizes.sum())
         flow.local += int(stays.sum())
         flow.local_bytes += float(sizes[stays].sum())
-        epoch.sent[passage.edge.name] = rows
+        stretch.sent[passage.edge.name] = rows
 
 
 def wrong_speeds(name: str, instances: int, speeds: int) -> str:

@@ -1,50 +1,60 @@
-"""The summary of a batch of a simulated run: the stretch of it that one epoch is."""
+"""The summary of a batch of a simulated run."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from optimizers.control.summary import BatchSummary, InstanceSummary
-from optimizers.simulation.observation import Epoch
+from optimizers.control.summary import BatchSummary, InstanceSummary, Messages, StateMoves
+from optimizers.simulation.observation import Stretch
 from optimizers.simulation.tuples import Tuples
 from sketches.arrays import Floats
 from sketches.values import FrozenMap
 
 
 def summary_of(
-    epoch: Epoch, planned: int, until: float, tuples: Tuples, shipping: Mapping[str, Floats]
+    stretch: Stretch, planned: int, until: float, tuples: Tuples, shipping: Mapping[str, Floats]
 ) -> BatchSummary:
-    """Sum up what was executed in a stretch of a run.
+    """Sum up what was executed in a batch.
 
     Args:
-        epoch: what was executed.
+        stretch: the batch.
         planned: the batch with which the plan in force came.
         until: when it ended.
         tuples: all tuples of the run.
         shipping: by operator, how many seconds each instance spent on sending in it.
     """
+    flows, moves = sorted(stretch.flows.items()), stretch.moves.values()
     return BatchSummary(
-        epoch.number,
+        stretch.number,
         planned,
-        until - epoch.start,
+        until - stretch.start,
         tuple(
             instance
-            for name in sorted(epoch.served)
-            for instance in _instances(epoch, name, tuples, shipping[name])
+            for name in sorted(stretch.served)
+            for instance in _instances(stretch, name, tuples, shipping[name])
         ),
-        FrozenMap({name: flow.statistics for name, flow in sorted(epoch.flows.items())}),
+        FrozenMap({name: flow.statistics for name, flow in flows}),
+        start=stretch.start,
+        moved=StateMoves(
+            sum(move.keys for move in moves),
+            sum(move.bytes for move in moves),
+            max((float(move.pauses.max()) for move in moves), default=0.0),
+        ),
+        messages=FrozenMap({name: Messages(flow.messages, flow.carried) for name, flow in flows}),
     )
 
 
-def _instances(epoch: Epoch, name: str, tuples: Tuples, shipping: Floats) -> list[InstanceSummary]:
+def _instances(
+    stretch: Stretch, name: str, tuples: Tuples, shipping: Floats
+) -> list[InstanceSummary]:
     """Return what each instance did; one that a plan has taken away may still have had tuples."""
-    served, nodes = epoch.served[name], epoch.nodes[name]
+    served, nodes = stretch.served[name], stretch.nodes[name]
     count = len(nodes)
     emitted = tuples.emitted(name)
     sent = np.ones(len(served)) if emitted is None else emitted[served.rows].astype(np.float64)
     taken_over = np.zeros(count, dtype=np.int64)
-    if name in epoch.moves:
-        found = epoch.moves[name].taken_over
+    if name in stretch.moves:
+        found = stretch.moves[name].taken_over
         taken_over[: len(found)] = found
     columns = zip(
         nodes,

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster
+from optimizers.control.engine import Engine
 from optimizers.control.settings import Asking
 from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
@@ -17,6 +18,7 @@ from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
 from optimizers.spark import checks
 from optimizers.spark.hadoop import location_in
+from optimizers.spark.harness import SparkHarness
 from optimizers.spark.outputs import Leaving, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
@@ -204,5 +206,13 @@ class SparkEngine(Asking):
         location = location_in(session, self.checkpoint)
         return recorded(session, location, source, tuples, rows=rows, partitions=partitions)
 
+    def harness(self, topology: Topology) -> SparkHarness:
+        """Return what a comparison of optimizers of a job is run with; see `compare`."""
+        return SparkHarness(self, topology)
+
     def _session(self) -> SparkSession:
         return self.spark or local_session()
+
+
+if TYPE_CHECKING:
+    _ENGINE: type[Engine] = SparkEngine  # which it fulfils

@@ -23,7 +23,7 @@ from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.log.live_drivers import Driver
 from optimizers.runtime.log.mark import SPARK
 from optimizers.runtime.log.origins import Bounded, Origin, Progress
-from optimizers.runtime.results import results_of
+from optimizers.runtime.results import outputs_of, results_of
 from optimizers.runtime.task.parcels import REPORT, from_batches
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
@@ -143,6 +143,10 @@ class Run:
     def state(self, operator: str) -> pa.Table:
         """Return the state of a keyed operator as the last batch left it: keys and results."""
         return results_of(self._topology, operator, self._checkpoint.read(operator))
+
+    def outputs(self) -> dict[str, pa.Table]:
+        """Return what left the job in the last batch, by the operator that emitted it."""
+        return outputs_of(self._checkpoint)
 
     def rest(self) -> None:
         """Give back what Spark keeps for this run; with the next batch it is taken again."""

@@ -281,7 +281,7 @@ class Coordinator:
 
     @property
     def _limits(self) -> Limits:
-        return Limits(check_change, key_types(self._columns))
+        return Limits(check_change, lambda: key_types(self._columns))
 
     def _tell_bad_rows(self, batch: int, reports: Sequence[TaskReport]) -> None:
         """Log how many rows operators could not take in, with one of them."""

@@ -1,4 +1,4 @@
-"""A run that goes from event to event: how it takes over, and what it reports of each epoch."""
+"""A run that goes from event to event: how it takes over, and what it reports of each batch."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from optimizers.simulation.events.batches import Batch, Way
 from optimizers.simulation.events.loop import Events
 from optimizers.simulation.events.operators import Item, Stand
 from optimizers.simulation.network import Network
-from optimizers.simulation.observation import Epoch, Flow
+from optimizers.simulation.observation import Flow, Stretch
 from optimizers.simulation.queues.conversation import Conversation, Post
 from optimizers.simulation.queues.queue import Station
 from optimizers.simulation.rows import Arrivals
@@ -92,19 +92,19 @@ class Happening:
             if way.under(limit, talks[target].get(way.passage.number)):
                 self._events.expire(way)
 
-    def advance(self, epoch: Epoch, admitted: Mapping[str, Arrivals], until: float) -> None:
+    def advance(self, stretch: Stretch, admitted: Mapping[str, Arrivals], until: float) -> None:
         """Let everything happen that happens before a time."""
         for name, arrivals in admitted.items():
             self._events.admit(self._stands[name], arrivals)
         self._events.advance(until)
         for name, stand in self._stands.items():
-            epoch.served[name] = stand.served()
+            stretch.served[name] = stand.served()
         for edge, way in self._ways.items():
-            epoch.sent[edge] = np.array(way.sent, dtype=np.int64)
-            epoch.flows[edge] = way.flow
+            stretch.sent[edge] = np.array(way.sent, dtype=np.int64)
+            stretch.flows[edge] = way.flow
             way.sent, way.flow = [], Flow()
             if way.talk is not None:
-                epoch.flows[edge].count(way.talk)
+                stretch.flows[edge].count(way.talk)
 
     def _take_queue(self, stand: Stand, queue: Arrivals, talks: Talks) -> None:
         columns = zip(

@@ -1,12 +1,16 @@
 """Input of a comparison: recorded once, evenly sliced, and refused if it is none."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from optimizers.cluster import Cluster
 from optimizers.comparing.recording import recordings
 from optimizers.errors import InvalidValueError, TopologyError, UnknownNameError
+from optimizers.runtime.work import Settings
+from optimizers.spark.harness import SparkHarness
 from optimizers.topology import Topology
 
 ONE = Topology.source("in", parallelism=3).then("count", key="k")
@@ -28,11 +32,27 @@ class Frame:
         return self.table
 
 
-SESSION = SimpleNamespace(createDataFrame=Frame)
+SESSION = SimpleNamespace(
+    createDataFrame=Frame, version="4", sparkContext=SimpleNamespace(master="local[2]")
+)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Stands for the engine on Spark."""
+
+    spark: object
+    cluster: Cluster
+    settings: Settings
+
+
+def recording(topology, source, warm_up):
+    engine = Engine(SESSION, Cluster.uniform(2), Settings())
+    return recordings(SparkHarness(engine, topology), topology, source, warm_up)
 
 
 def recorded(topology, source, warm_up=0):
-    return list(recordings(SESSION, topology, source, warm_up))
+    return list(recording(topology, source, warm_up))
 
 
 def test_a_single_batch_needs_no_list_and_a_single_source_no_name():
@@ -45,7 +65,7 @@ def test_a_single_batch_needs_no_list_and_a_single_source_no_name():
 
 def test_every_batch_is_recorded_once_and_only_when_it_is_its_turn():
     frames = [Frame(TABLE), Frame(TABLE)]
-    found = recordings(SESSION, ONE, frames, 0)
+    found = recording(ONE, frames, 0)
 
     next(found)
 
@@ -56,8 +76,8 @@ def test_a_batch_is_dealt_evenly_to_the_instances_of_its_source():
     (found,) = recorded(ONE, TABLE)
     (large,) = recorded(ONE, pa.table({"k": range(3 * 65536 + 1)}))
 
-    assert [4, 4, 2] == [len(chunk) for chunk in found.frames["in"].table.column(0).chunks]
-    assert [32769] * 5 + [32764] == [len(c) for c in large.frames["in"].table.column(0).chunks]
+    assert [4, 4, 2] == [len(chunk) for chunk in found.given["in"].table.column(0).chunks]
+    assert [32769] * 5 + [32764] == [len(c) for c in large.given["in"].table.column(0).chunks]
 
 
 def test_an_empty_batch_stays_empty():
@@ -101,6 +121,6 @@ def test_too_few_batches_are_refused_before_any_is_run():
     frames = [Frame(TABLE), Frame(TABLE)]
 
     with pytest.raises(InvalidValueError, match="2 batches are not more than the warm_up=2"):
-        recordings(SESSION, ONE, frames, 2)
+        recording(ONE, frames, 2)
 
     assert [0, 0] == [frame.computed for frame in frames]

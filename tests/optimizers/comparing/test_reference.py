@@ -12,12 +12,12 @@ from grouping.groupings import PartialKey
 from grouping.routing_table import RoutingTable
 from optimizers.cluster import Cluster
 from optimizers.comparing.reference import Reference
-from optimizers.comparing.results import outputs_of, results_of
 from optimizers.folds import Count, Distinct, Emit, Sum, each_row
 from optimizers.plan import Plan
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.local_runner import run_batch
 from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.results import outputs_of, results_of
 from optimizers.runtime.storage.location import Location
 from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
@@ -66,7 +66,7 @@ def test_it_counts_as_one_would_by_hand_and_so_does_a_job_that_is_spread(rows, t
     counts = Counter(place for batch in rows for place, _ in batch)
     distinct = {tag: len({p for b in rows for p, t in b if t == tag}) for b in rows for _, tag in b}
 
-    for read in (reference.results, lambda name: results_of(checkpoint, CHAIN, name)):
+    for read in (reference.results, lambda name: results_of(CHAIN, name, checkpoint.read(name))):
         by_place, by_tag = read("by_place").to_pydict(), read("by_tag").to_pydict()
         assert counts == dict(zip(by_place["place"], by_place["count"], strict=True))
         assert distinct == dict(zip(by_tag["tag"], by_tag["distinct"], strict=True))
@@ -113,7 +113,7 @@ def test_parts_of_one_key_are_put_together(tmp_path):
     reference.execute(batch)
     reference.execute(batch)
 
-    found = results_of(checkpoint, job, "sum")
+    found = results_of(job, "sum", checkpoint.read("sum"))
 
     parts = Counter(checkpoint.read("sum")["k"].to_pylist())
     assert max(parts.values()) > 2  # so there was something to put together

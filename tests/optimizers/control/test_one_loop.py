@@ -97,7 +97,7 @@ def on_the_runner(folder, columns, optimizer):
 
 def in_the_simulation(columns, optimizer):
     stream = Stream.steady(columns, rate=1000.0)
-    run = SimulationEngine(cluster=CLUSTER, every=BATCH).run(JOB, stream, optimizer)
+    run = SimulationEngine(cluster=CLUSTER, batch_tuples=BATCH).run(JOB, stream, optimizer)
     return run.decisions, run.plan
 
 
@@ -186,7 +186,7 @@ def test_a_plan_is_refused_with_the_same_reason_everywhere(tmp_path, job, plan, 
     driver = Driver(tmp_path, job, Once(plan))
     for start in (0, BATCH):
         driver.batch({"s": pa.table(columns).slice(start, BATCH)})
-    run = SimulationEngine(cluster=CLUSTER, every=BATCH).run(
+    run = SimulationEngine(cluster=CLUSTER, batch_tuples=BATCH).run(
         job, Stream.steady(columns, rate=1000.0), Once(plan)
     )
 

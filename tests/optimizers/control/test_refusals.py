@@ -141,12 +141,12 @@ def test_the_simulation_tells_the_same(caplog, what):
     optimizer, words = WRONG[what]
     stream = Stream.steady({"k": list(range(90)), "l": list(range(90))}, rate=10.0)
 
-    run = SimulationEngine(every=30).run(JOB, stream, optimizer)
+    run = SimulationEngine(batch_tuples=30).run(JOB, stream, optimizer)
 
-    assert 3 == len(run.epochs)
-    assert all(words in epoch.refused for epoch in run.epochs)
+    assert 3 == len(run.batches) == len(run.decisions)
+    assert all(words in decision.refused for decision in run.decisions)
     stays = completed(Plan(), JOB, Cluster.uniform(max(o.parallelism for o in JOB.operators)))
-    assert {stays} == {epoch.plan for epoch in run.epochs}
+    assert {stays} == set(run.plans)
     assert 3 == sum(words in record.getMessage() for record in caplog.records)
 
 
@@ -275,7 +275,7 @@ class TestWhoCanDoNothing:
     def test_says_so_once_in_the_simulation(self, caplog):
         stream = Stream.steady({"k": [1] * 90, "l": [1] * 90}, rate=10.0)
 
-        SimulationEngine(every=30).run(JOB, stream, Idler())
+        SimulationEngine(batch_tuples=30).run(JOB, stream, Idler())
 
         assert ["Idler can do nothing for this job: reason 0"] == caplog.messages
 

@@ -562,9 +562,9 @@ DELAYS = st.builds(
 
 def check(case, every=None, plans=()):
     job, cluster, network, plan, streams, work = case
-    engine = SimulationEngine(cluster=cluster, network=network, every=every)
+    engine = SimulationEngine(cluster=cluster, network=network, batch_tuples=every)
     run = engine.run(job, streams, Script((plan, *plans)) if every else plan, work=work)
-    changes = [(epoch.start, epoch.plan) for epoch in run.epochs[1:]]
+    changes = [(b.start, plan) for b, plan in zip(run.batches, run.plans, strict=True)][1:]
     naive = Naive(case, changes).run()
     for name in job.order:
         assert by_instance(naive.served[name]) == by_instance(rows_of(run.operators[name])), name

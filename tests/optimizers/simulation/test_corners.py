@@ -89,7 +89,7 @@ def test_work_that_has_begun_takes_as_long_as_it_would_have_on_a_new_node(batch,
     start = Plan(placement={"work": Deployment(("slow",))}, batch=batch)
     moved = Plan(placement={"work": Deployment(("fast",))}, batch=then)
 
-    run = SimulationEngine(cluster=cluster, network=network, every=2).run(
+    run = SimulationEngine(cluster=cluster, network=network, batch_tuples=2).run(
         job, Stream([0.0, 0.0, 1.0]), Script((start, moved)), work={"work": Work(1.0)}
     )
 
@@ -102,7 +102,7 @@ def test_work_that_has_begun_takes_as_long_where_a_sender_listens():
     start = Plan(placement={"work": Deployment(("slow", "slow"))})
     moved = Plan(placement={"work": Deployment(("fast", "fast"))})
 
-    run = SimulationEngine(cluster=cluster, every=3).run(
+    run = SimulationEngine(cluster=cluster, batch_tuples=3).run(
         job, Stream([0.0, 0.0, 0.0, 1.0]), Script((start, moved)), work={"work": Work(1.0)}
     )
 
@@ -147,7 +147,7 @@ def test_what_leaves_after_an_epoch_does_not_take_the_link_before_what_leaves_ea
     plan = Plan(placement={"in": Deployment(("node-0",) * 2), "work": Deployment(("node-1",))})
 
     for every in (None, 1):
-        run = SimulationEngine(network=network, cluster=Cluster.uniform(2), every=every).run(
+        run = SimulationEngine(network=network, cluster=Cluster.uniform(2), batch_tuples=every).run(
             job, stream, plan
         )
         # The second leaves at 2 and is there at 3, the first leaves at 4 and is there at 8.
@@ -162,9 +162,9 @@ def test_who_stays_on_its_node_looks_around_anew_when_instances_move(batch, netw
     start = Plan(placement={"in": Deployment(("a",)), "work": Deployment(("a", "b"))}, batch=batch)
     moved = Plan(placement={"work": Deployment(("b", "a"))})
 
-    run = SimulationEngine(cluster=Cluster((Node("a"), Node("b"))), network=network, every=2).run(
-        job, Stream.steady(rate=1.0, count=4), Script((start, moved))
-    )
+    run = SimulationEngine(
+        cluster=Cluster((Node("a"), Node("b"))), network=network, batch_tuples=2
+    ).run(job, Stream.steady(rate=1.0, count=4), Script((start, moved)))
 
     assert [0, 0, 1, 1] == run.operators["work"].instances.tolist()
     assert 1.0 == run.edges["in", "work"].locality
@@ -172,7 +172,7 @@ def test_who_stays_on_its_node_looks_around_anew_when_instances_move(batch, netw
 
 @pytest.mark.parametrize(("batch", "network"), WAYS)
 def test_who_deals_out_in_turn_begins_anew_where_there_are_more_instances(batch, network):
-    run = SimulationEngine(network=network, every=3).run(
+    run = SimulationEngine(network=network, batch_tuples=3).run(
         Topology.source("in").then("work", parallelism=2),
         Stream.steady(rate=1.0, count=6),
         Script((Plan(batch=batch), Plan(parallelism={"work": 3}))),
@@ -240,7 +240,7 @@ def test_senders_that_are_taken_away_send_and_are_heard_of_by_those_who_stay(net
         [Edge("in", "work", First())],
     )
 
-    run = SimulationEngine(network=network, every=4).run(
+    run = SimulationEngine(network=network, batch_tuples=4).run(
         job,
         Stream([0.0, 0.0, 0.0, 0.0, 1.0]),
         Script((Plan(), Plan(parallelism={"in": 1}))),
@@ -261,7 +261,7 @@ def swapped(state_bytes, network, batch=None, *, told=(), probes=frozenset(), ta
     tables = [RoutingTable(keys, owners, 2) for owners in ([0, 0, 0, 1], [1, 1, 0, 0])]
     start, then = (Plan(routing={"work": table}) for table in tables)
     start |= Plan(batch=batch or {})
-    engine = SimulationEngine(network=network, cluster=Cluster.uniform(2), every=4)
+    engine = SimulationEngine(network=network, cluster=Cluster.uniform(2), batch_tuples=4)
     return engine.run(
         job,
         Stream(np.arange(8.0), {"k": np.tile(keys, 2)}),
@@ -276,9 +276,8 @@ def test_who_gets_keys_from_another_node_waits_for_their_state(batch):
 
     run = swapped(100.0, network, batch)
 
-    epoch = run.epochs[1]
     # Keys 0 and 1 go one way and key 3 the other: 0.25 + 2 and 0.25 + 1 seconds from 4 on.
-    assert (3, 300.0, 2.25) == (epoch.keys_moved, epoch.bytes_moved, epoch.pause)
+    assert (3, 300.0, 2.25) == run.batches[1].moved
     result = run.operators["work"]
     began = dict(zip(result.rows.tolist(), result.started.tolist(), strict=True))
     assert [6.25, 6.375, 6.0, 7.0] == [began[row] for row in (4, 5, 6, 7)]
@@ -302,22 +301,22 @@ def test_state_travels_with_an_instance_that_keeps_its_keys():
     ]
     cluster = Cluster((Node("a"), Node("b")))
 
-    run = SimulationEngine(cluster=cluster, network=Network(bandwidth=100.0), every=8).run(
+    run = SimulationEngine(cluster=cluster, network=Network(bandwidth=100.0), batch_tuples=8).run(
         job,
         Stream(np.arange(24.0), {"k": np.tile(np.arange(8), 3)}),
         Script(tuple(plans)),
         work={"work": Work(0.125, state_bytes=50.0)},
     )
 
-    assert [0, 8, 0] == [epoch.keys_moved for epoch in run.epochs]
-    assert [0.0, 400.0, 0.0] == [epoch.bytes_moved for epoch in run.epochs]
+    assert [0, 8, 0] == [batch.moved.keys for batch in run.batches]
+    assert [0.0, 400.0, 0.0] == [batch.moved.bytes for batch in run.batches]
 
 
 def test_keys_that_come_again_have_one_state():
     told = []
     job = Topology.source("in").then("work", key="k")
 
-    SimulationEngine(every=3).run(
+    SimulationEngine(batch_tuples=3).run(
         job,
         Stream(np.arange(10.0), {"k": [1, 2, 3, 1, 2, 4, 4, 4, 4, 4]}),
         Script((), frozenset(), (told,)),
@@ -332,9 +331,7 @@ def test_keys_that_come_again_have_one_state():
 def test_keys_without_state_move_at_no_cost_and_none_move_in_vain():
     run = swapped(0.0, Network(latency=0.25, bandwidth=100.0))
 
-    assert [(0, 0.0, 0.0), (3, 0.0, 0.0)] == [
-        (epoch.keys_moved, epoch.bytes_moved, epoch.pause) for epoch in run.epochs
-    ]
+    assert [(0, 0.0, 0.0), (3, 0.0, 0.0)] == [batch.moved for batch in run.batches]
 
 
 def test_optimizers_are_told_how_much_state_there_is():

@@ -56,13 +56,13 @@ def test_epochs_in_which_nothing_is_decided_change_nothing(seed, grouping, netwo
     whole = SimulationEngine(network=network, seed=seed).run(
         job(grouping), stream(seed), plan, work=work
     )
-    cut = SimulationEngine(network=network, seed=seed, every=every).run(
+    cut = SimulationEngine(network=network, seed=seed, batch_tuples=every).run(
         job(grouping), stream(seed), plan, work=work
     )
 
     assert parts(whole) == parts(cut)
-    assert 1 == len(whole.epochs)
-    assert -(-300 // every) == len(cut.epochs)
+    assert 1 == len(whole.batches)
+    assert -(-300 // every) == len(cut.batches)
 
 
 def test_the_same_question_has_the_same_answer_and_another_seed_another():

@@ -75,7 +75,7 @@ WORK = {
 
 
 def tell(told, **options):
-    run = SimulationEngine(every=100, cluster=Cluster.uniform(2), **options).run(
+    run = SimulationEngine(batch_tuples=100, cluster=Cluster.uniform(2), **options).run(
         JOB, stream(), told, work=WORK
     )
     return run, [statistics for _, statistics, _ in told.heard]
@@ -98,7 +98,7 @@ def test_it_is_asked_before_the_first_tuple_and_at_the_end_of_each_epoch_but_the
 
     assert Statistics() == told[0]
     assert [0, 1, 2] == [statistics.epoch for statistics in told[1:]]
-    assert [0.0, 1.0, 2.0, 3.0] == [epoch.start for epoch in run.epochs]
+    assert [0.0, 1.0, 2.0, 3.0] == [batch.start for batch in run.batches]
     assert [1.0] * 3 == [statistics.seconds for statistics in told[1:]]
 
 
@@ -194,7 +194,7 @@ def test_an_operator_that_did_nothing_in_an_epoch_is_told_of_as_such():
     idle = Topology.source("in").then("a", key="k", parallelism=2).then("b", key="k")
     slow = Stream([0.0, 1.0, 2.0, 3.0], {"k": [1, 2, 3, 4]})
 
-    SimulationEngine(every=1).run(idle, slow, told, work={"a": Work(10.0)})
+    SimulationEngine(batch_tuples=1).run(idle, slow, told, work={"a": Work(10.0)})
 
     assert [0, 0, 0] == [each.operators["b"].tuples for _, each, _ in told.heard[1:]]
     assert [0, 0, 0] == [each.operators["a"].tuples for _, each, _ in told.heard[1:]]
@@ -209,10 +209,10 @@ def test_a_decision_is_in_force_from_then_on_and_stays():
 
     by_hash = {"place": Fields(), "tag": Fields()}
     assert [by_hash, *[{**by_hash, "place": table}] * 3] == [
-        dict(epoch.plan.routing) for epoch in run.epochs
+        dict(plan.routing) for plan in run.plans
     ]
-    assert (note,) == run.epochs[1].decided.notes
-    assert "" == run.epochs[1].refused
+    assert (note,) == run.decisions[1].notes
+    assert "" == run.decisions[1].refused
     result = run.operators["place"]
     assert 3 == len(np.unique(result.instances[result.arrived < 1.0]))
     assert {1} == set(result.instances[result.arrived >= 1.0].tolist())
@@ -230,25 +230,25 @@ def test_a_decision_that_cannot_be_carried_out_is_refused_and_changes_nothing():
             (words for words in ("9 is more than", "unknown operator 'other'") if words in text),
             text,
         )
-        for text in (epoch.refused for epoch in run.epochs)
+        for text in (decision.refused for decision in run.decisions)
     ]
-    assert {completed(Plan(), JOB, Cluster.uniform(2))} == {epoch.plan for epoch in run.epochs}
+    assert {completed(Plan(), JOB, Cluster.uniform(2))} == set(run.plans)
 
 
 def test_epochs_can_be_told_by_seconds():
     told = Told()
 
-    run = SimulationEngine(every_seconds=1.5).run(JOB, stream(), told, work=WORK)
+    run = SimulationEngine(batch_seconds=1.5).run(JOB, stream(), told, work=WORK)
 
-    assert [0.0, 1.5, 3.0] == [epoch.start for epoch in run.epochs]
+    assert [0.0, 1.5, 3.0] == [batch.start for batch in run.batches]
 
 
 def test_an_epoch_has_some_time_even_if_many_tuples_come_at_once():
-    run = SimulationEngine(every=1).run(
+    run = SimulationEngine(batch_tuples=1).run(
         Topology.source("in"), Stream([0.0, 0.0, 1.0, 1.0, 1.0, 2.0]), Told()
     )
 
-    assert [0.0, 1.0, 2.0] == [epoch.start for epoch in run.epochs]
+    assert [0.0, 1.0, 2.0] == [batch.start for batch in run.batches]
 
 
 def test_keys_are_read_from_the_columns_of_the_edge_by_which_they_came():
@@ -262,7 +262,7 @@ def test_keys_are_read_from_the_columns_of_the_edge_by_which_they_came():
         for keys in (np.array([1, 1, 1, 2, 9]), np.array([3, 4, 1, 1, 9]))
     )
 
-    SimulationEngine(every=8).run(job, {"left": left, "right": right}, told)
+    SimulationEngine(batch_tuples=8).run(job, {"left": left, "right": right}, told)
 
     statistics = told.heard[1][1]
     known = statistics.keys["both"]
@@ -288,7 +288,7 @@ def test_locality_keeps_more_tuples_on_their_node():
     network = Network(latency=0.001)
 
     still, moved = (
-        SimulationEngine(every=5_000, network=network).run(job, data, optimizer)
+        SimulationEngine(batch_tuples=5_000, network=network).run(job, data, optimizer)
         for optimizer in (None, Locality())
     )
 

@@ -1,0 +1,80 @@
+"""What came of a simulated run, put together from its batches."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.control.summary import BatchSummary, Spread
+from optimizers.operators import EdgeName
+from optimizers.simulation.control import Control
+from optimizers.simulation.result import EdgeCounts, OperatorTimes, Simulated
+from optimizers.simulation.rows import Served
+from optimizers.simulation.run import Running
+from sketches.arrays import Floats
+
+
+def result_of(running: Running, control: Control) -> Simulated:
+    """Return what came of a run that is over."""
+    happened = control.loop.happened
+    completed, operators = _executed(running, control)
+    batches = _completed(control, happened.batches, running.tuples.times, completed)
+    return Simulated(
+        running.tuples.times,
+        completed,
+        operators,
+        _edges(running, control),
+        tuple(batches),
+        tuple(control.plans),
+        tuple(happened.decisions),
+        replace(happened.totals, seconds=sum(batch.seconds for batch in batches)),
+        control.batches[-1].layout,
+    )
+
+
+def _executed(running: Running, control: Control) -> tuple[Floats, Mapping[str, OperatorTimes]]:
+    """Return when each tuple of the streams was done, and what each operator did."""
+    completed = running.tuples.times.copy()
+    operators = {}
+    for name in running.topology.order:
+        served = Served.none().joined(*(batch.served[name] for batch in control.batches))
+        np.maximum.at(completed, served.rows, served.ended)
+        operators[name] = OperatorTimes(
+            served.rows,
+            served.instances,
+            served.arrived,
+            served.started,
+            served.ended,
+            running.stations[name].shipping,
+        )
+    return completed, operators
+
+
+def _edges(running: Running, control: Control) -> dict[EdgeName, EdgeCounts]:
+    parts = ("tuples", "bytes", "local", "messages", "carried")
+    return {
+        name: EdgeCounts(
+            **{
+                part: sum(getattr(batch.flows[name], part) for batch in control.batches)
+                for part in parts
+            }
+        )
+        for name in running.passages
+    }
+
+
+def _completed(
+    control: Control, batches: list[BatchSummary], came: Floats, completed: Floats
+) -> list[BatchSummary]:
+    """Return batches with what is known once the run is over: when all of them was done."""
+    starts = np.array([batch.start for batch in control.batches])
+    numbers = np.searchsorted(starts, came, side="right") - 1
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(len(starts) + 1))
+    found = []
+    for number, batch in enumerate(batches):
+        rows = order[bounds[number] : bounds[number + 1]]
+        done = float(completed[rows].max()) if len(rows) else float(starts[number])
+        latency = Spread.of(completed[rows] - came[rows])
+        found.append(replace(batch, seconds=done - float(starts[number]), latency=latency))
+    return found

@@ -1,0 +1,153 @@
+"""Comparisons on Spark: batches that are recorded once, and a run of each variant."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from optimizers.cluster import Cluster
+from optimizers.control.decision import Decision
+from optimizers.control.engine import Executed, Recording
+from optimizers.errors import CheckpointError, InvalidValueError
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.runtime.storage.location import Location
+from optimizers.spark.session import local_session
+from optimizers.topology import Topology
+
+if TYPE_CHECKING:
+    from optimizers.spark.engine import SparkEngine
+    from optimizers.spark.run import Run
+
+_AT_ONCE = 1 << 16  # rows that Spark makes one partition of, unless a chunk is smaller
+
+
+class SparkHarness:
+    """Runs the variants of a comparison on Spark; see `optimizers.control.engine.Harness`.
+
+    Args:
+        engine: how; each variant gets a folder of its own in its checkpoint.
+        topology: the job.
+    """
+
+    computes = True
+    wanted = "a DataFrame of Spark, or an Arrow table"
+
+    def __init__(self, engine: "SparkEngine", topology: Topology) -> None:
+        session = engine.spark or local_session()
+        widest = max(operator.parallelism for operator in topology.operators)
+        cluster = engine.cluster or Cluster.uniform(widest)
+        self._engine = replace(engine, spark=session, cluster=cluster)
+        self._session = session
+        self._topology = topology
+        master = str(session.sparkContext.master)
+        self.where = f"Spark {session.version} on {master}"
+        self.nodes = len(cluster.nodes)
+        on_one_machine = master.startswith("local") and not master.startswith("local-cluster")
+        self.imagined = self.nodes > 1 and on_one_machine
+        self.keeps_output = engine.settings.keep_output
+
+    def takes(self, rows: Any) -> bool:
+        """Return whether these are the rows of one source."""
+        return isinstance(rows, pa.Table) or _is_frame(rows)
+
+    def record(self, rows: Mapping[str, Any]) -> Recording:
+        """Record a batch, given the rows of each source.
+
+        Raises:
+            InvalidValueError: a source has a stream.
+        """
+        for name, given in rows.items():
+            if _is_frame(given) and given.isStreaming:
+                raise InvalidValueError(
+                    f"the rows of source {name!r} are a stream, which ends for no variant; give a "
+                    "list of bounded DataFrames, one for each batch"
+                )
+        return recorded(self._session, self._topology, rows)
+
+    def begin(self, name: str, optimizer: Optimizer | None) -> "SparkTrial":
+        """Begin a variant.
+
+        Raises:
+            CheckpointError: there are files already where it would keep its state.
+        """
+        location = Location.of(self._engine.checkpoint).within(quote(name, safe=""))
+        if location.list(""):
+            raise CheckpointError(
+                f"variant {name!r} would be run in {location}, where there are files already; "
+                "give the engine an empty folder"
+            )
+        # Comparisons can be repeated, and all variants hash keys in one way.
+        engine = replace(self._engine, checkpoint=location, seed=self._engine.seed or 0)
+        return SparkTrial(engine.run(self._topology, [], optimizer))
+
+
+class SparkTrial:
+    """One variant as it runs on Spark.
+
+    Args:
+        run: the run, before its first batch.
+    """
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self._plan = Plan()
+        self._executed: list[Executed] = []
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that has to be executed next."""
+        return self._run.next_batch
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """What the optimizer said."""
+        return self._run.decisions
+
+    def execute(self, batch: Recording) -> None:
+        """Execute the next batch."""
+        number = self.next_batch
+        self._run.execute(batch.given)
+        plan = replace(self._run.plan, notes=())
+        changed = number > 0 and plan != self._plan
+        self._plan = plan
+        self._executed.append(Executed(self._run.batches[-1], self._run.layout, changed))
+
+    def executed(self) -> Sequence[Executed]:
+        """Return the batches that were executed."""
+        return self._executed
+
+    def outputs(self) -> Mapping[str, pa.Table]:
+        """Return what left the job in the last batch, by operator."""
+        return self._run.outputs()
+
+    def state(self, operator: str) -> pa.Table:
+        """Return the results of all keys of an operator."""
+        return self._run.state(operator)
+
+
+def recorded(session: Any, topology: Topology, rows: Mapping[str, Any]) -> Recording:
+    """Return a batch, recorded once: its rows are computed and dealt to instances evenly."""
+    frames = {}
+    for name, given in rows.items():
+        table = given.toArrow() if _is_frame(given) else given
+        frames[name] = session.createDataFrame(_sliced(table, topology.operator(name).parallelism))
+    # Read back, so that the reference sees tuples of the types that Spark makes of them.
+    return Recording({name: frame.toArrow() for name, frame in frames.items()}, frames)
+
+
+def _sliced(table: pa.Table, instances: int) -> pa.Table:
+    """Return a table in equal chunks, as many as go evenly to all instances of its source."""
+    rounds = -(-len(table) // (_AT_ONCE * instances))
+    if not rounds:
+        return table
+    rows = -(-len(table) // (rounds * instances))
+    whole = table.combine_chunks()
+    return pa.concat_tables([whole.slice(start, rows) for start in range(0, len(table), rows)])
+
+
+def _is_frame(rows: Any) -> bool:
+    """Return whether it is a DataFrame of Spark, of whichever of its classes."""
+    return hasattr(rows, "toArrow")
