@@ -129,6 +129,13 @@ class Record:
         """Take a list of integers; an absent list is empty."""
         return self._list(name, int)
 
+    def floats(self, name: str) -> tuple[float, ...]:
+        """Take a list of numbers; one that is absent or null is empty."""
+        if self._data.get(name) is None:
+            self._data.pop(name, None)
+            return ()
+        return tuple(float(value) for value in self._list(name, (int, float)))
+
     def into(self, build: "Callable[[Record], T]") -> T:
         """Build a value, which must take every field and find it valid."""
         try:
@@ -142,15 +149,19 @@ class Record:
             raise CorruptDataError(f"{self._where}: unknown field {unknown}; correct or remove it")
         return value
 
-    def _list(self, name: str, wanted: type[T]) -> tuple[T, ...]:
+    def _list(self, name: str, wanted: type[T] | tuple[type[T], ...]) -> tuple[T, ...]:
         values = self.take(name, list, [])
         for place, value in enumerate(values):
             if not isinstance(value, wanted) or isinstance(value, bool):
                 raise CorruptDataError(
                     f"{self._where}: {name}[{place}] is {_shown(value)}, "
-                    f"where the type {wanted.__name__} is expected"
+                    f"where the type {_type_name(wanted)} is expected"
                 )
         return tuple(values)
+
+
+def _type_name(wanted: type | tuple[type, ...]) -> str:
+    return wanted[-1].__name__ if isinstance(wanted, tuple) else wanted.__name__
 
 
 def _compact(value: object) -> str:

@@ -2,7 +2,8 @@
 
 from optimizers.comparing.compare import Rows, Step, compare
 from optimizers.comparing.comparison import Comparison
-from optimizers.comparing.outcome import BatchFacts, DecisionFacts, Difference, Outcome
+from optimizers.comparing.outcome import BatchFacts, Difference, Outcome
+from optimizers.control.decision import DecisionFacts
 
 __all__ = [
     "BatchFacts",

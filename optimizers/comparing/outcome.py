@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from optimizers.control.decision import Decision
+from optimizers.control.decision import DecisionFacts
 from optimizers.documents import Record
 from sketches.values import FrozenMap
 
@@ -112,51 +112,6 @@ class BatchFacts:
                 }
             ),
             record.optional("latency", float),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionFacts:
-    """What the optimizer of a variant said after a batch.
-
-    Attributes:
-        after: after which batch; -1 for before the first.
-        applied: whether it changed anything.
-        refused: why it could not be carried out; empty if it was.
-        seconds: CPU seconds that it took.
-        text: what it said, and why.
-        idle: what strategies said of why they can do nothing for this job.
-    """
-
-    after: int
-    applied: bool
-    refused: str
-    seconds: float
-    text: str
-    idle: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, decision: Decision) -> "DecisionFacts":
-        """Return what a comparison keeps of a decision."""
-        return cls(
-            decision.after,
-            decision.applied,
-            decision.refused,
-            decision.seconds,
-            str(decision),
-            tuple(f"{note.by} {note.text}" for note in decision.notes if note.idle),
-        )
-
-    @classmethod
-    def from_record(cls, record: Record) -> "DecisionFacts":
-        """Build it from the record of a document."""
-        return cls(
-            record.take("after", int),
-            record.take("applied", bool),
-            record.take("refused", str),
-            record.take("seconds", float),
-            record.take("text", str),
-            record.strings("idle"),
         )
 
 

@@ -14,9 +14,10 @@ from optimizers.comparing.compare import Step
 from optimizers.comparing.comparison import Comparison
 from optimizers.comparing.diff.tables import output_difference, state_difference
 from optimizers.comparing.measuring import batch_facts
-from optimizers.comparing.outcome import DecisionFacts, Difference, Outcome
+from optimizers.comparing.outcome import Difference, Outcome
 from optimizers.comparing.recording import recordings
 from optimizers.comparing.reference import Reference
+from optimizers.control.decision import DecisionFacts
 from optimizers.control.engine import Engine, Harness, Recording
 from optimizers.errors import InvalidValueError
 from optimizers.optimizer import Optimizer

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, replace
 
 from optimizers.control.plan_outline import PlanOutline
+from optimizers.documents import Record
 from optimizers.plan import Note, Plan
 
 
@@ -53,6 +54,51 @@ class Decision:
             return f"after batch {self.after}: refused, for {self.refused}{aside}"
         what = ", ".join(sorted(_parts(self.plan))) if self.applied else "nothing"
         return f"after batch {self.after}: {what} changes ({reasons or 'no reason given'})"
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFacts:
+    """What is kept of a decision in reports and documents.
+
+    Attributes:
+        after: after which batch; -1 for before the first.
+        applied: whether it changed anything.
+        refused: why it could not be carried out; empty if it was.
+        seconds: CPU seconds that it took.
+        text: what it said, and why.
+        idle: what strategies said of why they can do nothing for this job.
+    """
+
+    after: int
+    applied: bool
+    refused: str
+    seconds: float
+    text: str
+    idle: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, decision: Decision) -> "DecisionFacts":
+        """Return what is kept of a decision."""
+        return cls(
+            decision.after,
+            decision.applied,
+            decision.refused,
+            decision.seconds,
+            str(decision),
+            tuple(f"{note.by} {note.text}" for note in decision.notes if note.idle),
+        )
+
+    @classmethod
+    def from_record(cls, record: Record) -> "DecisionFacts":
+        """Build it from the record of a document."""
+        return cls(
+            record.take("after", int),
+            record.take("applied", bool),
+            record.take("refused", str),
+            record.take("seconds", float),
+            record.take("text", str),
+            record.strings("idle"),
+        )
 
 
 def _parts(plan: Plan | PlanOutline) -> list[str]:

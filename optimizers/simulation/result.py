@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
+from optimizers.control.run_summary import RunSummary
 from optimizers.control.summary import BatchSummary, Spread
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
@@ -177,55 +178,16 @@ class Simulated:
         busy = self.operators[operator].busy
         return busy / self.makespan if self.makespan else np.zeros(len(busy))
 
-    def __str__(self) -> str:
-        mean, half, most, longest = self.latency
-        lines = [
-            f"{len(self.came):,} tuples in {self.makespan:.6g} s: {self.throughput:,.6g} a second",
-            f"latency: mean {mean:.4g} s, p50 {half:.4g} s, p99 {most:.4g} s, max {longest:.4g} s",
-            *_lines(
-                ["operator", "instances", "tuples", "mean s", "p99 s", "busiest", "imbalance"],
-                [self._operator(name) for name in self.operators],
-            ),
-            *_lines(
-                ["edge", "tuples", "local", "messages", "carried"],
-                [_edge(name, edge) for name, edge in self.edges.items()],
-            ),
-        ]
-        return "\n".join(lines)
-
-    def _operator(self, name: str) -> list[str]:
-        operator = self.operators[name]
-        latency = operator.latency
-        return [
-            name,
-            str(len(operator.shipping)),
-            f"{len(operator.rows):,}",
-            f"{latency.mean:.4g}",
-            f"{latency.p99:.4g}",
-            f"{self.utilisation(name).max():.1%}",
-            f"{operator.imbalance:.3f}",
-        ]
-
-
-def _edge(name: EdgeName, edge: EdgeCounts) -> list[str]:
-    return [
-        " -> ".join(name),
-        f"{edge.tuples:,}",
-        f"{edge.locality:.1%}",
-        f"{edge.messages:,}",
-        f"{edge.carried:,}",
-    ]
-
-
-def _lines(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Lay rows out in aligned columns, names to the left and numbers to the right."""
-    if not rows:
-        return []
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+    @property
+    def summary(self) -> RunSummary:
+        """What came of the run, as of one on any engine: a table, and a JSON document."""
+        return RunSummary.of(
+            self,
+            tuples=len(self.came),
+            seconds=self.makespan,
+            latency=self.latency,
+            latencies={name: operator.latency for name, operator in self.operators.items()},
         )
-        for row in (head, *rows)
-    ]
+
+    def __str__(self) -> str:
+        return str(self.summary)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
+from optimizers.control.run_summary import RunSummary
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
 from optimizers.errors import DeliveryError
@@ -139,6 +140,11 @@ class Run:
     def layout(self) -> Layout:
         """The job as the plan in force lays it out."""
         return self._coordinator.layout
+
+    @property
+    def summary(self) -> RunSummary:
+        """What came of the last batches, as of a run on any engine: a table, and JSON."""
+        return RunSummary.of(self)
 
     def state(self, operator: str) -> pa.Table:
         """Return the state of a keyed operator as the last batch left it: keys and results."""

@@ -1,0 +1,147 @@
+"""What came of a run is told in one table and one document, on every engine."""
+
+import any_job
+import numpy as np
+import pyarrow as pa
+import pytest
+from any_job import CLUSTER, Driver
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimizers import Fixed, Plan, Topology
+from optimizers.control.decision import DecisionFacts
+from optimizers.control.run_summary import EdgeSummary, OperatorSummary, RunSummary
+from optimizers.control.summary import Messages, Spread
+from optimizers.errors import CorruptDataError
+from optimizers.simulation import SimulationEngine, Stream
+
+JOB = (
+    Topology.source("s")
+    .then("a", key="k", parallelism=3, key_groups=16)
+    .then("b", key="l", parallelism=2, key_groups=16)
+)
+COLUMNS = {"k": np.arange(120) % 7, "l": np.arange(120) % 5}
+WIDER = Fixed(Plan(parallelism={"a": 4}))
+
+
+@pytest.fixture(scope="module")
+def on_the_runner():
+    with any_job.temporary() as folder:
+        driver = Driver(folder, JOB, WIDER)
+        for start in range(0, 120, 40):
+            driver.batch({"s": pa.table(COLUMNS).slice(start, 40)})
+        return RunSummary.of(driver.coordinator)
+
+
+@pytest.fixture(scope="module")
+def in_the_simulation():
+    engine = SimulationEngine(cluster=CLUSTER, batch_tuples=40)
+    return engine.run(JOB, Stream.steady(COLUMNS, rate=10.0), WIDER).summary
+
+
+def test_both_count_the_same(on_the_runner, in_the_simulation):
+    here, there = on_the_runner, in_the_simulation
+
+    assert (3, 120) == (here.batches, here.tuples) == (there.batches, there.tuples)
+    assert [each.operator for each in here.operators] == ["s", "a", "b"]
+    assert [each.tuples for each in here.operators] == [each.tuples for each in there.operators]
+    between = [each for each in here.edges if each.source == "a"]
+    assert [("a", "b", 120.0)] == [(each.source, each.target, each.tuples) for each in between]
+    assert [each.tuples for each in here.edges] == [each.tuples for each in there.edges]
+    assert between[0].local == there.edges[1].local
+    assert here.decisions[0].text == there.decisions[0].text
+
+
+def test_what_an_engine_does_not_know_is_absent(on_the_runner, in_the_simulation):
+    assert on_the_runner.latency is None
+    assert all(operator.latency is None for operator in on_the_runner.operators)
+    assert all(edge.messages is None for edge in on_the_runner.edges)
+    assert in_the_simulation.latency == Spread(0.0, 0.0, 0.0, 0.0)
+    assert all(edge.messages == Messages(0, 0) for edge in in_the_simulation.edges)
+    here, there = (str(each).splitlines() for each in (on_the_runner, in_the_simulation))
+    assert here[1].split() == there[2].split()  # one table; a line more tells of latencies
+    assert ["a", "4", "120", "-", "-"] == here[3].split()[:5]
+    assert ["-", "-"] == here[-1].split()[-2:]
+
+
+def test_a_batch_of_each_has_the_same_fields(on_the_runner):
+    engine = SimulationEngine(cluster=CLUSTER, batch_tuples=40)
+    simulated = engine.run(JOB, Stream.steady(COLUMNS, rate=10.0), WIDER).batches
+    with any_job.temporary() as folder:
+        driver = Driver(folder, JOB, WIDER)
+        for start in range(0, 120, 40):
+            driver.batch({"s": pa.table(COLUMNS).slice(start, 40)})
+        executed = driver.coordinator.batches
+
+    for here, there in zip(executed, simulated, strict=True):
+        assert (here.batch, here.planned) == (there.batch, there.planned)
+        assert (here.taken_over, here.loads("b")) == (there.taken_over, there.loads("b"))
+        assert here.locality([("a", "b")]) == there.locality([("a", "b")])
+        assert [
+            (one.operator, one.number, one.node, one.tuples)
+            for one in here.instances
+            if one.operator != "s"
+        ] == [
+            (one.operator, one.number, one.node, one.tuples)
+            for one in there.instances
+            if one.operator != "s"
+        ]
+
+
+TIMES = st.floats(0, 1e9)
+COUNTS = st.integers(0, 1 << 50)
+SPREADS = st.none() | st.builds(Spread, TIMES, TIMES, TIMES, TIMES)
+SUMMARIES = st.builds(
+    RunSummary,
+    COUNTS,
+    COUNTS,
+    TIMES,
+    st.lists(
+        st.builds(
+            OperatorSummary,
+            st.text(),
+            st.lists(COUNTS, max_size=3).map(tuple),
+            st.lists(TIMES, max_size=3).map(tuple),
+            SPREADS,
+        ),
+        max_size=3,
+    ).map(tuple),
+    st.lists(
+        st.builds(
+            EdgeSummary,
+            st.text(),
+            st.text(),
+            TIMES,
+            TIMES,
+            TIMES,
+            st.none() | st.builds(Messages, COUNTS, COUNTS),
+        ),
+        max_size=3,
+    ).map(tuple),
+    st.lists(
+        st.builds(
+            DecisionFacts,
+            st.integers(-1, 99),
+            st.booleans(),
+            st.text(),
+            TIMES,
+            st.text(),
+            st.lists(st.text(), max_size=2).map(tuple),
+        ),
+        max_size=3,
+    ).map(tuple),
+    COUNTS,
+    SPREADS,
+)
+
+
+@given(SUMMARIES)
+def test_it_is_the_same_after_json(summary):
+    assert summary == RunSummary.from_json(summary.to_json())
+
+
+def test_another_document_is_refused(on_the_runner):
+    with pytest.raises(CorruptDataError, match="busy"):
+        RunSummary.from_json(on_the_runner.to_json().replace('"busy": [', '"busy": ["x", '))
+    with pytest.raises(CorruptDataError, match="not a 'run'"):
+        RunSummary.from_json(Plan().to_json())
