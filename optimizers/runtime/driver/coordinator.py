@@ -20,16 +20,15 @@ from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, PlanError
 from optimizers.layout import Layout, completed
-from optimizers.operators import OnError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
-from optimizers.runtime.driver.summary import bad_rows, summary_of
+from optimizers.runtime.driver.summary import log_bad_rows, summary_of
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.log.records import Commit
 from optimizers.runtime.observe.trials import Trials
-from optimizers.runtime.state.file import StateFile
+from optimizers.runtime.state.after import state_after
 from optimizers.runtime.state.schema import Columns, columns_after, key_types
 from optimizers.runtime.task.reports import TaskReport, check_delivery
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
@@ -235,9 +234,9 @@ class Coordinator:
         record = Commit(
             batch=assignment.ticket.batch,
             plan=assignment.planned,
-            state=self._state_after(reports),
+            state=state_after(self._layout.topology, self._state, reports),
             outputs=tuple(file for report in reports for file in report.output),
-            tuples=sum(report.tuples for report in reports if not self._inputs(report.operator)),
+            tuples=sum(each.tuples for each in reports if each.operator in self._topology.sources),
             plan_revision=assignment.plan_revision,
             origin=origin,
             progress=self.progress.after(origin),
@@ -254,7 +253,7 @@ class Coordinator:
         self._trials.add(reports)
         self._collector.add(reports, seconds)
         self._loop.hear(summary, 0 if self._committed is None else self._committed.tuples)
-        self._tell_bad_rows(batch, reports)
+        log_bad_rows(batch, reports, self._layout)
         return summary
 
     def _decide(self, reports: Sequence[TaskReport]) -> Change:
@@ -283,25 +282,9 @@ class Coordinator:
     def _limits(self) -> Limits:
         return Limits(check_change, lambda: key_types(self._columns))
 
-    def _tell_bad_rows(self, batch: int, reports: Sequence[TaskReport]) -> None:
-        """Log how many rows operators could not take in, with one of them."""
-        for how, level, what in (
-            (OnError.SKIP, logging.WARNING, "left out"),
-            (OnError.ASIDE, logging.INFO, "handed aside"),
-        ):
-            for name, bad in bad_rows(reports, self._layout, how).items():
-                _LOG.log(
-                    level,
-                    "batch %d: operator %r could not take %d rows, which were %s, such as: %s",
-                    *(batch, name, bad.rows, what, bad.example),
-                )
-
     @property
     def _state(self) -> StateFiles:
         return {} if self._committed is None else self._committed.state
-
-    def _inputs(self, operator: str) -> int:
-        return len(self._topology.inputs(operator))
 
     def _plan_for(self, batch: int) -> SavedPlan | None:
         """Return the plan that comes into force with a batch, written down; None if none does."""
@@ -403,22 +386,3 @@ class Coordinator:
         if adopting_hops(layout.topology, self._plan):
             settings = replace(settings, observes=settings.observes | {Probe.PAIRS})
         return Work(layout, self._plan.batch, location, settings, handovers)
-
-    def _state_after(self, reports: Sequence[TaskReport]) -> StateFiles:
-        """Return the files of all state after a batch: those reported, else as they were."""
-        written = {
-            (report.operator, report.instance): report.state
-            for report in reports
-            if report.state is not None
-        }
-        found: dict[str, tuple[tuple[StateFile, ...], ...]] = {}
-        for operator in self._layout.topology.operators:
-            if operator.keyed:
-                before = self._state.get(operator.name, ())
-                found[operator.name] = tuple(
-                    written.get(
-                        (operator.name, number), before[number] if number < len(before) else ()
-                    )
-                    for number in range(operator.parallelism)
-                )
-        return found

@@ -1,5 +1,6 @@
 """The summary of a batch, from the reports of its tasks."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ from optimizers.runtime.driver.collector import edge_flows
 from optimizers.runtime.task.reports import BadCount, TaskReport
 from optimizers.statistics import EdgeStatistics
 from sketches.values import FrozenMap
+
+_LOG = logging.getLogger(__name__)
 
 
 def summary_of(
@@ -58,3 +61,17 @@ def bad_rows(reports: Sequence[TaskReport], layout: Layout, how: OnError) -> dic
                 known = found.get(name, BadCount(0, count.example))
                 found[name] = BadCount(known.rows + count.rows, known.example)
     return dict(sorted(found.items()))
+
+
+def log_bad_rows(batch: int, reports: Sequence[TaskReport], layout: Layout) -> None:
+    """Log how many rows operators could not take in, with one of them."""
+    for how, level, what in (
+        (OnError.SKIP, logging.WARNING, "left out"),
+        (OnError.ASIDE, logging.INFO, "handed aside"),
+    ):
+        for name, bad in bad_rows(reports, layout, how).items():
+            _LOG.log(
+                level,
+                "batch %d: operator %r could not take %d rows, which were %s, such as: %s",
+                *(batch, name, bad.rows, what, bad.example),
+            )
