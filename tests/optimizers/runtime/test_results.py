@@ -84,3 +84,11 @@ def test_names_of_folds_that_are_together_stay():
     rows = pa.table([pa.array([1]), *state.columns], ["k", *state.column_names])
 
     assert {"k": [1], "seen": [2], "last": [5]} == results_of(job(fold), "a", rows).to_pydict()
+
+
+def test_a_result_that_is_called_as_the_key_is_called_as_state_calls_it():
+    rows = pa.table({"count": [7, 8], "value_count": pa.array([2, 3], pa.int64())})
+
+    found = results_of(job(Count(), key="count"), "a", rows)
+
+    assert {"count": [7, 8], "value_count": [2, 3]} == found.to_pydict()
