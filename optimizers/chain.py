@@ -6,6 +6,7 @@ from functools import reduce
 
 from optimizers.cluster import Cluster
 from optimizers.control.asking import decision_of, name_of
+from optimizers.control.question import Question
 from optimizers.control.resizing import placed_by_traffic
 from optimizers.deployment import Deployment
 from optimizers.errors import (
@@ -96,7 +97,7 @@ class Chain(Optimizer):
                     in_force = current.amended(placed, cluster)
                     plans = current, in_force
                     seen = statistics.under(*(Layout.of(topology, cluster, p) for p in plans))
-                decided |= decision_of(step, "it", *world, seen, current=in_force)
+                decided |= decision_of(step, Question(*world, seen, in_force), "it")
                 decided.check(topology, cluster)
             except PlanConflictError as error:
                 raise PlanConflictError(

@@ -4,15 +4,12 @@ import logging
 import time
 from dataclasses import dataclass
 
-from optimizers.cluster import Cluster
 from optimizers.control.question import Question
 from optimizers.control.resizing import placed_by_traffic
 from optimizers.error_boundary import place_of
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
-from optimizers.statistics import Statistics
-from optimizers.topology import Topology
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,14 +41,7 @@ def ask(optimizer: Optimizer, question: Question) -> Answer:
     started = time.thread_time()
     decided, refused = Plan(), ""
     try:
-        decided = decision_of(
-            optimizer,
-            name_of(optimizer),
-            question.topology,
-            question.cluster,
-            question.statistics,
-            current=question.current,
-        )
+        decided = decision_of(optimizer, question, name_of(optimizer))
         decided = placed_by_traffic(
             decided, question.topology, question.cluster, question.statistics, question.current
         )
@@ -60,24 +50,13 @@ def ask(optimizer: Optimizer, question: Question) -> Answer:
     return Answer(decided, time.thread_time() - started, refused)
 
 
-def decision_of(  # noqa: PLR0913
-    optimizer: Optimizer,
-    who: str,
-    topology: Topology,
-    cluster: Cluster,
-    statistics: Statistics,
-    *,
-    current: Plan,
-) -> Plan:
+def decision_of(optimizer: Optimizer, question: Question, who: str) -> Plan:
     """Return what a strategy decides.
 
     Args:
         optimizer: the strategy.
+        question: what it is asked.
         who: how it is called in messages.
-        topology: see `Optimizer.plan`, also for the rest.
-        cluster: the machines.
-        statistics: what was seen.
-        current: the plan in force.
 
     Raises:
         PlanError: it decided what is no plan, or its own check of its plan failed.
@@ -85,7 +64,9 @@ def decision_of(  # noqa: PLR0913
         StrategyError: it raised anything else.
     """
     try:
-        decision = optimizer.plan(topology, cluster, statistics, current)
+        decision = optimizer.plan(
+            question.topology, question.cluster, question.statistics, question.current
+        )
     except (PlanError, UnknownNameError, StrategyError):
         raise
     except Exception as error:

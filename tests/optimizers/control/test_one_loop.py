@@ -87,17 +87,18 @@ def counted(*parts):
     return found
 
 
-def on_the_runner(folder, columns, optimizer):
-    driver = Driver(folder, JOB, optimizer, observes=optimizer.observes)
+def on_the_runner(folder, columns, optimizer, every=1):
+    driver = Driver(folder, JOB, optimizer, every=every)
     for start in range(0, len(columns["k"]) - BATCH, BATCH):
         driver.batch({"s": pa.table(columns).slice(start, BATCH)})
     driver.coordinator.assign()  # what was decided last comes into force
     return driver.coordinator.decisions, driver.coordinator.plan
 
 
-def in_the_simulation(columns, optimizer):
+def in_the_simulation(columns, optimizer, every=1):
     stream = Stream.steady(columns, rate=1000.0)
-    run = SimulationEngine(cluster=CLUSTER, batch_tuples=BATCH).run(JOB, stream, optimizer)
+    engine = SimulationEngine(cluster=CLUSTER, batch_tuples=BATCH, every=every)
+    run = engine.run(JOB, stream, optimizer)
     return run.decisions, run.plan
 
 
@@ -112,16 +113,17 @@ def told(decision):
     st.integers(1, 6),
     st.integers(1, 30),
     st.sampled_from([0.0, 0.5]),
+    st.integers(1, 3),
 )
-def test_a_strategy_cannot_tell_the_simulation_from_the_runner(seed, batches, keys, memory):
+def test_a_strategy_cannot_tell_the_simulation_from_the_runner(seed, batches, keys, memory, every):
     random = np.random.default_rng(seed)
     count = BATCH * (batches + 1)  # nobody is asked after the last batch of a simulation
     columns = {"k": random.integers(0, keys, count), "l": random.integers(0, 5, count)}
     strategies = [ByCounts(memory), ByCounts(memory)]
 
     with any_job.temporary() as folder:
-        first, plan = on_the_runner(folder, columns, strategies[0])
-    second, simulated = in_the_simulation(columns, strategies[1])
+        first, plan = on_the_runner(folder, columns, strategies[0], every)
+    second, simulated = in_the_simulation(columns, strategies[1], every)
 
     assert strategies[0].heard == strategies[1].heard
     assert [told(decision) for decision in first] == [told(decision) for decision in second]
