@@ -69,7 +69,6 @@ class Control:
         if changes and self._change.adopts:
             self.loop.adopted(batch.layout)
         elif changes:
-            self._epoch = []
             self.loop.begin(batch.layout)
         self._change = Change()
         self.plans.append(self._plan)

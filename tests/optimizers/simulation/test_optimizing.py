@@ -336,3 +336,15 @@ def test_what_came_of_a_run_cannot_be_written_to():
     for array in (run.came, run.completed, run.operators["tag"].ended):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
+
+
+def test_a_batch_lasts_until_all_that_came_in_with_it_is_done():
+    run = SimulationEngine(batch_tuples=2).run(
+        Topology.source("in"), Stream([0.0, 1.0, 2.0, 5.0]), work={"in": Work(1.5)}
+    )
+
+    # The queue: 0 to 1.5, 1.5 to 3, 3 to 4.5 and 5 to 6.5.
+    assert [3.0, 4.5] == [batch.seconds for batch in run.batches]
+    assert [(1.75, 2.0), (2.0, 2.5)] == [(b.latency.mean, b.latency.max) for b in run.batches]
+    assert 7.5 == run.totals.seconds
+    assert (4, 2) == (run.totals.tuples, run.totals.batches)

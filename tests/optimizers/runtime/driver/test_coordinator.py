@@ -267,6 +267,15 @@ class TestDecisions:
 
         assert {0.1: [-1, 2], None: [-1, 4]} == asked
 
+    def test_a_batch_without_tuples_is_no_standard_for_later_ones(self, tmp_path):
+        driver = Driver(tmp_path, job(), every=9, drift=0.1)
+        for tuples in (TWENTY, TWENTY.fromkeys("s", TWENTY["s"][:0]), TWENTY):
+            driver.batch(tuples)
+
+        local = [batch.locality([("a", "b")]) for batch in driver.coordinator.batches]
+        assert local[1] == 1.0 > local[0] + 0.1
+        assert [-1] == [decision.after for decision in driver.coordinator.decisions]
+
     def test_for_what_is_in_force_already_change_nothing(self, tmp_path):
         again = Plan(parallelism={"a": 2}, routing={"a": RoutingTable([1], [1], 2)})
         driver = Driver(tmp_path, job(), [again, again, Plan(parallelism={"a": 2})])
