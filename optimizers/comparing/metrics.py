@@ -94,16 +94,10 @@ def overall(variants: Sequence[Outcome]) -> Section:
     lines = [_unmarked(label, [f"{count:,}" for count in counts]) for label, counts in rows.items()]
     planning = [f"{sum(d.seconds for d in v.decisions):.2f}" for v in variants]
     lines.append(_unmarked("planning, CPU seconds", planning))
-    if any(outcome.checked for outcome in variants):
-        equal = [_equality(outcome) for outcome in variants]
+    if all(outcome.checked for outcome in variants):
+        equal = ["equal" if v.difference is None else "DIFFERENT" for v in variants]
         lines.append(_unmarked("results, beside sequential", equal))
     return Section("all batches", tuple(lines))
-
-
-def _equality(outcome: Outcome) -> str:
-    if not outcome.checked:
-        return NOTHING
-    return "equal" if outcome.difference is None else "DIFFERENT"
 
 
 def batches_of(outcome: Outcome, span: Sequence[int]) -> list[BatchFacts]:
