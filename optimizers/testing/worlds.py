@@ -1,13 +1,14 @@
 """Worlds to ask a strategy about: jobs of several shapes, with all statistics, few and none."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.cluster import Cluster, Node
+from optimizers.control.question import Question
 from optimizers.deployment import Deployment, default_groups
 from optimizers.operators import Edge, EdgeName, Operator
 from optimizers.optimizer import Optimizer
@@ -27,13 +28,8 @@ from sketches.keys import as_keys
 
 
 @dataclass(frozen=True)
-class World:
+class World(Question):
     """What an optimizer gets: the arguments of `Optimizer.plan`."""
-
-    topology: Topology
-    cluster: Cluster
-    statistics: Statistics
-    current: Plan = field(default_factory=Plan)
 
     def ask(self, optimizer: Optimizer) -> Plan:
         """Ask the strategy what it would do."""

@@ -246,12 +246,12 @@ def test_in_the_simulation_keys_are_where_the_layout_has_them_and_move_as_the_di
     count = len(tuples["k"])
     stream = Stream.steady({name: column * 4 for name, column in tuples.items()}, rate=1.0)
 
-    run = SimulationEngine(cluster=cluster, every=count).run(
+    run = SimulationEngine(cluster=cluster, batch_tuples=count).run(
         topology, stream, optimizer, work={name: Work(0.0, state_bytes=STATE) for name in HOP}
     )
 
-    assert not any(epoch.refused for epoch in run.epochs)
-    plans = [epoch.plan for epoch in run.epochs]
+    assert not any(decision.refused for decision in run.decisions)
+    plans = run.plans
     for (current, view, statistics, _), before in zip(optimizer.views[1:], plans, strict=False):
         assert silent(current) == silent(before)
         for name in HOP:
@@ -265,14 +265,14 @@ def test_in_the_simulation_keys_are_where_the_layout_has_them_and_move_as_the_di
             keys += sum(ends.values())
             crossing = sum(n for (one, other), n in ends.items() if one[1] != other[1])
             bytes_moved += STATE * crossing
-        assert (keys, bytes_moved) == (run.epochs[place].keys_moved, run.epochs[place].bytes_moved)
+        assert (keys, bytes_moved) == run.batches[place].moved[:2]
         assert bool(keys) <= bool(migration.total)
     for name in HOP:
         result = run.operators[name]
         values = np.array(tuples[COLUMNS[name]] * 4)[result.rows]
-        for place, epoch in enumerate(run.epochs):
+        for place, plan in enumerate(run.plans):
             mine = (result.rows >= place * count) & (result.rows < (place + 1) * count)
-            expected, _ = places(topology, epoch.plan, name)
+            expected, _ = places(topology, plan, name)
             owners = [expected[key][0] for key in values[mine].tolist()]
             assert owners == result.instances[mine].tolist()
 
@@ -322,8 +322,8 @@ def test_a_chain_in_any_order_works_or_is_a_refused_decision(chosen, seed, topol
 
     tuples = rows()
     stream = Stream.steady({name: column * 3 for name, column in tuples.items()}, rate=1.0)
-    run = SimulationEngine(cluster=cluster, every=len(KEYS) * 2).run(topology, stream, chain)
-    assert 3 == len(run.epochs)
+    run = SimulationEngine(cluster=cluster, batch_tuples=len(KEYS) * 2).run(topology, stream, chain)
+    assert 3 == len(run.batches)
     assert {len(KEYS) * 6} == {len(run.operators[name].rows) for name in HOP}
 
 

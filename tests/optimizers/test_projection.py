@@ -109,7 +109,7 @@ def simulated(plan, left, right):
     """What the simulation sees of these tuples under a plan."""
     columns = {"k": np.append(left, 0), "l": np.append(right, 0)}
     told = Told(plan)
-    SimulationEngine(every=len(left), cluster=NODES).run(
+    SimulationEngine(batch_tuples=len(left), cluster=NODES).run(
         JOB,
         Stream.steady(columns, rate=1.0, bytes=10.0),
         told,

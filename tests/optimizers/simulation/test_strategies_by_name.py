@@ -26,12 +26,12 @@ def stream():
 
 @pytest.mark.parametrize("name", registered())
 def test_all_tuples_arrive_once_and_every_key_of_a_whole_operator_has_one_owner(name):
-    engine = SimulationEngine(every=300, cluster=Cluster.uniform(3))
+    engine = SimulationEngine(batch_tuples=300, cluster=Cluster.uniform(3))
     found = stream()
 
     run = engine.run(JOB, found, create(name), work=WORK)
 
-    assert len(run.epochs) == 4
+    assert len(run.batches) == 4
     for operator in JOB.order:
         assert sorted(run.operators[operator].rows.tolist()) == list(range(TUPLES))
     last = run.operators["by_tag"]
@@ -43,7 +43,7 @@ def test_all_tuples_arrive_once_and_every_key_of_a_whole_operator_has_one_owner(
 
 
 def test_heavy_keys_of_a_partial_operator_are_spread_by_partial_key():
-    engine = SimulationEngine(every=300, cluster=Cluster.uniform(3))
+    engine = SimulationEngine(batch_tuples=300, cluster=Cluster.uniform(3))
 
     run = engine.run(JOB, stream(), Everywhere(PartialKey()), work=WORK)
 
