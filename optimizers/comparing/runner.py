@@ -44,7 +44,7 @@ def run_comparison(  # noqa: PLR0913
     harness = engine.harness(topology)
     # 1. Record batches as they are asked for, and begin all variants.
     batches = recordings(harness, topology, source, warm_up)
-    lanes = [VariantRun(harness, topology, name, given) for name, given in variants.items()]
+    runs = [VariantRun(harness, topology, name, given) for name, given in variants.items()]
     with TemporaryDirectory(prefix="penstock-reference-") as folder:
         reference = None
         if harness.computes:
@@ -60,16 +60,16 @@ def run_comparison(  # noqa: PLR0913
                 expected = reference.outputs()
                 tell(Step(number, "", perf_counter() - started))
             # In another order each time, so that no one always comes first, or after another.
-            turn = number % len(lanes)
-            for lane in [*lanes[turn:], *lanes[:turn]]:
-                if lane.failure is None:
+            turn = number % len(runs)
+            for run in [*runs[turn:], *runs[:turn]]:
+                if run.failure is None:
                     started = perf_counter()
-                    lane.execute(batch, expected)
-                    tell(Step(number, lane.name, perf_counter() - started))
-            _go_on(lanes)
+                    run.execute(batch, expected)
+                    tell(Step(number, run.name, perf_counter() - started))
+            _go_on(runs)
         # 3. Compare the results of all keys, and put together what each variant came to.
-        outcomes = [lane.outcome(reference, tuples) for lane in lanes if lane.failure is None]
-    _go_on(lanes)
+        outcomes = [run.outcome(reference, tuples) for run in runs if run.failure is None]
+    _go_on(runs)
     return Comparison(
         title=title,
         topology=str(topology),
@@ -78,7 +78,7 @@ def run_comparison(  # noqa: PLR0913
         imagined=harness.imagined,
         warm_up=warm_up,
         variants=tuple(outcome for outcome in outcomes if outcome is not None),
-        failed=FrozenMap({lane.name: lane.told for lane in lanes if lane.failure is not None}),
+        failed=FrozenMap({run.name: run.told for run in runs if run.failure is not None}),
     )
 
 
@@ -188,10 +188,10 @@ def _telling(name: str, when: str) -> Iterator[None]:
         raise
 
 
-def _go_on(lanes: Sequence[VariantRun]) -> None:
+def _go_on(runs: Sequence[VariantRun]) -> None:
     """Go on if there is a variant that has not failed; else raise the error of the first."""
-    failures = [lane.failure for lane in lanes if lane.failure is not None]
-    if len(failures) == len(lanes):
+    failures = [run.failure for run in runs if run.failure is not None]
+    if len(failures) == len(runs):
         raise failures[0]
 
 
