@@ -99,13 +99,15 @@ class _Hop:
 
     def adopted(self, pairs: KeyPairs, tables: Mapping[str, KeyTable]) -> dict[str, KeyTable]:
         """Return both tables with the keys of all pairs in them."""
+        # 1. Number the nodes, and say of each side which keys are known and where they live.
         nodes = sorted({node for name in self.names for node in self._homes(name)})
         numbers = {node: number for number, node in enumerate(nodes)}
         sides = [
             self._side(name, keys, tables[name], numbers)
             for name, keys in zip(self.names, (pairs.left, pairs.right), strict=True)
         ]
-        # What comes with nothing known has nowhere to go: it stays, and others may come to it.
+        # 2. Take as settled what is known, and on the left also what comes with nothing known: it
+        # has nowhere to go, so it stays where it is, and others may come to it.
         left = sides[0]
         numbered, _ = distinct(left.keys)
         silent = np.bincount(numbered, sides[1].known)[numbered] == 0
@@ -113,9 +115,11 @@ class _Hop:
             left.on_nodes(left.known | silent, len(nodes)),
             sides[1].on_nodes(sides[1].known, len(nodes)),
         )
+        # 3. Put the others on the nodes of their partners, as far as these have room.
         shares = np.array([np.bincount(side.homes, minlength=len(nodes)) for side in sides])
         loads = np.array([np.bincount(side.homes, side.loads, len(nodes)) for side in sides])
         placed = first_touch(pairs, small, loads, shares=shares, seed=self.layout.topology.seed)
+        # 4. On its node, each key gets an instance.
         return {
             name: side.with_all(tables[name], nodes_of.assign(side.keys), pairs.counts)
             for name, side, nodes_of in zip(self.names, sides, placed, strict=True)

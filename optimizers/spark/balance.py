@@ -217,14 +217,18 @@ class _Spreader:
         return chosen
 
     def _as_decided(self, share: _Share, codes: Codes, chosen: Parts) -> None:
+        # 1. Bring equal keys together, each with how often it comes.
         rows = np.argsort(codes, kind="stable")
         distinct, firsts, counts = np.unique(codes[rows], return_index=True, return_counts=True)
+        # 2. Look up what was decided for each key: a stretch of partitions, used up to some place.
         known = np.searchsorted(share.codes, distinct).clip(0, len(share.codes) - 1)
         there = share.codes[known] == distinct
         begun = np.where(there, share.starts[known] + self._used[known], 0)
         ends = np.where(there, share.starts[known + 1], 0)
+        # 3. The n-th row of a key takes the n-th place that is left; more have none.
         ranks = np.arange(len(rows)) - np.repeat(firsts, counts)
         places = np.repeat(begun, counts) + ranks
         decided = places < np.repeat(ends, counts)
         chosen[rows[decided]] = share.partitions[places[decided]]
+        # 4. Remember how many places are used.
         self._used[known[there]] += counts[there]
