@@ -85,7 +85,7 @@ def test_a_chain_rescales_and_keeps_locality_and_balance():
     work = {name: Work(3e-4, state_bytes=100.0) for name in HOP}
     work["enrich"] = Work(lambda columns: columns["cost"])
     engine = SimulationEngine(
-        cluster=Cluster.uniform(4), network=Network(latency=1e-3, bandwidth=2e6), every=EPOCH
+        cluster=Cluster.uniform(4), network=Network(latency=1e-3, bandwidth=2e6), batch_tuples=EPOCH
     )
 
     run = engine.run(
@@ -95,10 +95,10 @@ def test_a_chain_rescales_and_keeps_locality_and_balance():
         work=work,
     )
 
-    assert not [epoch.refused for epoch in run.epochs if epoch.refused]
-    assert {6} == {run.epochs[-1].plan.parallelism[name] for name in HOP}
+    assert not [decision.refused for decision in run.decisions if decision.refused]
+    assert {6} == {run.plan.parallelism[name] for name in HOP}
     assert run.edges[HOP].locality >= 0.72
-    starts = [epoch.start for epoch in run.epochs]
+    starts = [batch.start for batch in run.batches]
     for name in HOP:
         served = run.operators[name]
         epochs = np.searchsorted(starts, served.arrived, side="right") - 1
