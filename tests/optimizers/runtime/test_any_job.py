@@ -6,6 +6,7 @@ import any_job
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optimizers.control.settings import Asking
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.local_runner import run_batch
 from optimizers.runtime.log.checkpoint import Checkpoint
@@ -42,8 +43,7 @@ def test_any_job_on_any_stream_under_any_plans_gives_what_one_pair_of_hands_give
             any_job.CLUSTER,
             optimizer,
             checkpoint,
-            every=1,
-            meanwhile=meanwhile,
+            asking=Asking(every=1, meanwhile=meanwhile),
             settings=Settings(looked_at=20),
         )
         for batch in batches:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from optimizers import Topology
+from optimizers.control.settings import Asking
 from optimizers.errors import CheckpointError, DeliveryError, PenstockError
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint
@@ -74,7 +75,7 @@ class JobThatCrashes(RuleBasedStateMachine):
             any_job.CLUSTER,
             any_job.Scripted(script, data.draw(any_job.PROBES)),
             checkpoint,
-            every=data.draw(st.integers(1, 2)),
+            asking=Asking(every=data.draw(st.integers(1, 2))),
             keep=data.draw(st.integers(1, 2)),
             settings=Settings(parcel=7),
         )
@@ -343,7 +344,9 @@ def test_a_parcel_that_is_lost_doubled_or_changed_lets_nothing_be_committed(
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Checkpoint.create_or_open(Location(folder), drawn.topology)
         script = any_job.Scripted(data.draw(any_job.scripts(drawn, 2)))
-        coordinator = Coordinator(drawn.topology, any_job.CLUSTER, script, checkpoint, every=1)
+        coordinator = Coordinator(
+            drawn.topology, any_job.CLUSTER, script, checkpoint, asking=Asking(every=1)
+        )
         first = coordinator.assign()
         reports = any_job.run_shuffled(first.work, first.ticket, batches[0], seed)
         coordinator.commit(first, reports, 1.0)
