@@ -21,6 +21,7 @@ import numpy as np
 from batching.checks import amounts, counts
 from batching.dataflow import Dataflow
 from batching.errors import DataflowError
+from batching.tuple_costs import FULL
 from sketches.arrays import Floats, Integers
 from sketches.checks import amount, whole
 from sketches.values import ArrayValue, listed, protected
@@ -209,10 +210,10 @@ class BatchTime:
     def settled(self, rate: float) -> float:
         """Return the time at which batches settle that begin when the last ended.
 
-        Infinite if they only grow.
+        Infinite if they only grow, or would but for rounding.
         """
-        left = 1 - rate * self.each
-        return self.fixed / left if left > 0 else np.inf
+        usage = rate * self.each
+        return self.fixed / (1 - usage) if usage <= FULL else np.inf
 
 
 def slowest_share(hottest: Any, tasks: Any, cores: int) -> Any:

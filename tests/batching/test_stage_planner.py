@@ -24,7 +24,8 @@ def line(job, costs, stages, cores):
 @given(stage_jobs(most=3), COSTS, CORES, RATES)
 def test_no_plan_settles_earlier_than_the_fastest(job, costs, cores, rate):
     lines = [line(job, costs, stages, cores) for stages in all_stages(job, cores)]
-    settled = [fixed / (1 - rate * each) for fixed, each, _, _ in lines if rate * each < 1 - 1e-9]
+    assume(all(abs(rate * each - 1) > 1e-6 for _, each, _, _ in lines))  # but for rounding
+    settled = [fixed / (1 - rate * each) for fixed, each, _, _ in lines if rate * each < 1]
     if not settled:
         with pytest.raises(OverloadError, match="rows a second at most"):
             fastest(job, costs, rate=rate, cores=cores)
@@ -117,7 +118,8 @@ PRICES = st.builds(
 @given(pairs_of_stages(), PRICES, st.sampled_from([100.0, 2000.0, 5000.0, 15_000.0]))
 def test_of_all_numbers_of_tasks_the_best_is_found(job, costs, rate):
     lines = [line(job, costs, stages, 8) for stages in all_stages(job, 8)]
-    settled = [fixed / (1 - rate * each) for fixed, each, _, _ in lines if rate * each < 1 - 1e-9]
+    assume(all(abs(rate * each - 1) > 1e-6 for _, each, _, _ in lines))  # but for rounding
+    settled = [fixed / (1 - rate * each) for fixed, each, _, _ in lines if rate * each < 1]
     assume(settled)
 
     plan = fastest(job, costs, rate=rate, cores=8)
@@ -170,6 +172,14 @@ def test_a_rate_that_is_not_carried_names_what_limits_it(hottest, rate, message)
 
     with pytest.raises(OverloadError, match=message):
         fastest(job, StageCosts(0.1, 0.1, 0.1), rate=rate, cores=2)
+
+
+def test_a_rate_that_takes_all_of_the_time_is_not_carried():
+    job = StageJob.of(["count"], seconds=[0.1], visits=[0.1])  # 0.1 * 0.1 is above 0.01
+
+    for rate in (100.0, np.nextafter(100.0, 0), 100 * (1 - 1e-12)):
+        with pytest.raises(OverloadError, match="1 cores carry 100 rows a second at most"):
+            fastest(job, StageCosts(0.1, 0, 0), rate=rate, cores=1)
 
 
 def test_a_bound_that_is_not_kept_is_refused():
