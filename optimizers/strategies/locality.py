@@ -60,8 +60,7 @@ class Locality(Optimizer):
             0 proposes always.
         inertia: what share of a key's tuples must become local for it to move.
         adopts: whether keys that no table knows are to be given an owner beside their partners,
-            before the batch they first come in is routed (on Spark: when it is over); else they
-            go by hash.
+            once the batch they first came in is over; else they stay where their hash sends them.
         tries: how many times to divide from scratch; the best is taken.
         seed: equal seeds give equal answers.
 

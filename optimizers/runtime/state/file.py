@@ -150,7 +150,7 @@ def write_state(location: Location, attempt: Attempt, rows: pa.Table, *, kind: K
     Args:
         location: the checkpoint.
         attempt: who writes it.
-        rows: the state, or what changed of it (see `state_table`).
+        rows: the state, or what changed of it (see `optimizers.runtime.state.table`).
         kind: whether the rows are all there are, or changes.
 
     Raises:

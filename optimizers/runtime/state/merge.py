@@ -1,4 +1,4 @@
-"""What tables of state and of changes to it add up to; see `state_table`."""
+"""What tables of state and of changes to it add up to; see `table.py`."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

@@ -2,7 +2,7 @@
 
 A table of state has the column ``place`` (uint64, ascending), the columns of the key as ``key_0``,
 ``key_1``, ..., and what the operator keeps as ``value_...``. Each key is there once; different keys
-may have one place, see `state_keys`. A table of changes may have ``gone`` as well: true where a key
+may have one place, see `keys.py`. A table of changes may have ``gone`` as well: true where a key
 has left or was deleted. Nothing here changes a table; what can be shared with the one before is.
 """
 
