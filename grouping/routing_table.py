@@ -41,7 +41,7 @@ class GroupTable(KeyTable):
         2016, section 3.3.
     """
 
-    kind: ClassVar[str] = "group-table"
+    kind: ClassVar[str] = "group_table"
     part: ClassVar[str] = "a key group"
     fields: ClassVar[tuple[str, str]] = ("groups", "key_groups")
 

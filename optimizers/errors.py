@@ -10,6 +10,11 @@
     ├── CorruptDataError         bytes or JSON that are truncated, damaged or foreign
     ├── MissingPackageError      a package that is not installed
     ├── PartitionError           keys that cannot be divided among instances as asked
+    ├── PlacementError           key groups that cannot be placed on nodes as asked
+    ├── DataflowError            operators and edges that cannot be planned together
+    ├── OverloadError            a load that no plan carries within the limits
+    ├── FitError                 measurements that do not determine a cost model
+    ├── OutsideRangeError        a cost model asked about more than it was fitted on
     ├── TopologyError            a graph of operators that is not a job
     ├── UnknownNameError         an undeclared operator, edge, node or strategy
     ├── PlanError                a decision that this topology or cluster cannot carry out
@@ -23,13 +28,14 @@
     └── CheckpointError          a checkpoint that is damaged, foreign, or cannot be written
         └── StateError           state that contradicts itself
 
-The first six come from `sketches.errors`, `PartitionError` from `grouping.errors`. Each message
-names the value and the remedy.
+The first six come from `sketches.errors`, the next two from `grouping.errors`, the next
+four from `batching.errors`. Each message names the value and the remedy.
 """
 
 from collections.abc import Iterable
 
-from grouping.errors import PartitionError
+from batching.errors import DataflowError, FitError, OutsideRangeError, OverloadError
+from grouping.errors import PartitionError, PlacementError
 from sketches.errors import (
     CorruptDataError,
     EmptySketchError,
@@ -43,16 +49,21 @@ from sketches.errors import (
 __all__ = [
     "CheckpointError",
     "CorruptDataError",
+    "DataflowError",
     "DeliveryError",
     "EmptySketchError",
+    "FitError",
     "FoldError",
     "FunctionError",
     "InvalidKeyError",
     "InvalidValueError",
     "MergeError",
     "MissingPackageError",
+    "OutsideRangeError",
+    "OverloadError",
     "PartitionError",
     "PenstockError",
+    "PlacementError",
     "PlanConflictError",
     "PlanError",
     "PluginError",

@@ -66,7 +66,7 @@ def test_the_number_of_key_groups_is_a_number(key_groups):
     ],
 )
 def test_a_document_that_is_no_table_of_groups_is_refused(change, words):
-    data = {"kind": "group-table", "key_groups": 2, "keys": ["a", "b"], "groups": [0, 1], **change}
+    data = {"kind": "group_table", "key_groups": 2, "keys": ["a", "b"], "groups": [0, 1], **change}
 
     with pytest.raises(CorruptDataError) as caught:
         grouping_from_dict(data)
