@@ -2,6 +2,7 @@
 
 import math
 
+import faulty_dispatchers as dispatching
 import faulty_groupings as faulty
 import pytest
 from hypothesis import Phase, settings
@@ -67,24 +68,24 @@ BAD = {
     faulty.RefusesByForeignErrors(): (1, [BATCH], ["refused by KeyError", "InvalidKeyError"]),
     faulty.CountsRefusedBatches(): (ALL, [BATCH], ["after refusals"]),
     faulty.MadeForAnyNumber(): (ALL, [NUMBERS], ["is not refused"]),
-    faulty.DeafAllTheSame(): (ALL, [FOREIGN], ["a dispatcher of what does not listen"]),
+    dispatching.DeafAllTheSame(): (ALL, [FOREIGN], ["a dispatcher of what does not listen"]),
     faulty.ByBuiltinHash(): (1, [ELSEWHERE], ["PYTHONHASHSEED", "hash()"]),
-    faulty.SendsNowhere(): (ALL, [NETWORK], ["to instance -1 of"]),
-    faulty.AnswersOthers(): (
+    dispatching.SendsNowhere(): (ALL, [NETWORK], ["to instance -1 of"]),
+    dispatching.AnswersOthers(): (
         ALL,
         [NETWORK, VALUE, JSON, TWICE, TRAVEL, AGAIN, ELSEWHERE, DEAF, MESSAGE],
         ["a reporter sent", "of 1"],
     ),
-    faulty.HearsTwice(): (ALL, [TWICE], ["where messages come twice"]),
-    faulty.MessagesStayAtHome(): (ALL, [TRAVEL], ["pickled, Untravelled"]),
-    faulty.BeginsElsewhereEachTime(): (
+    dispatching.HearsTwice(): (ALL, [TWICE], ["where messages come twice"]),
+    dispatching.MessagesStayAtHome(): (ALL, [TRAVEL], ["pickled, Untravelled"]),
+    dispatching.BeginsElsewhereEachTime(): (
         ALL,
         [AGAIN, VALUE, JSON, TWICE, TRAVEL, MESSAGE, ELSEWHERE],
         ["asked twice, dispatchers send"],
     ),
-    faulty.FillsTheFirst(): (ALL, [DEAF], ["loads of instances that take turns"]),
-    faulty.TakesForeignMessages(): (ALL, [MESSAGE], ["after messages that are none"]),
-    faulty.TakesForeignWork(): (ALL, [FOREIGN], ["took {'sender': -1}", "to -1"]),
+    dispatching.FillsTheFirst(): (ALL, [DEAF], ["loads of instances that take turns"]),
+    dispatching.TakesForeignMessages(): (ALL, [MESSAGE], ["after messages that are none"]),
+    dispatching.TakesForeignWork(): (ALL, [FOREIGN], ["took {'sender': -1}", "to -1"]),
 }
 
 
@@ -140,7 +141,7 @@ def test_a_faulty_grouping_fails_the_test_that_is_for_it_in_words_that_help(bad)
     assert [] == [word for word in words if word not in found[expected[0]]]
 
 
-@pytest.mark.parametrize("good", [faulty.Right(), faulty.ListensRight()])
+@pytest.mark.parametrize("good", [faulty.Right(), dispatching.ListensRight()])
 def test_what_the_faults_were_planted_in_passes(good):
     assert {} == failures(suite_for(good, ALL))
 
