@@ -1,155 +1,37 @@
-import copy
+"""CostSketch against loops over its keys and against true counts, in any order of steps."""
+
 import math
 import sys
 from collections import Counter
 
 import numpy as np
 import pytest
+from cost_streams import (
+    BATCHES,
+    COSTS,
+    EXACT,
+    KEYS,
+    SHAPES,
+    STREAMS,
+    TABLES,
+    NaiveCostSketch,
+    counts_and_costs,
+    fed,
+    feed,
+    parts_of,
+    refuses,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sketches import wire
 from sketches.cost_sketch import CostSketch
 from sketches.errors import (
-    CorruptDataError,
     EmptySketchError,
-    InvalidKeyError,
     InvalidValueError,
-    MergeError,
     PenstockError,
 )
-from sketches.keys import as_keys, mix
 from sketches.row_hashes import RowHashes
-
-# Multiples of 1/4 below 2^20 add up exactly in any order, so laws can be asked of the last bit.
-COSTS = st.integers(0, 2**22).map(lambda quarters: quarters / 4)
-KEYS = st.integers(-3, 12) | st.integers(-(2**63), 2**63 - 1)
-STREAMS = st.lists(st.tuples(KEYS, COSTS), max_size=40)
-BATCHES = st.lists(STREAMS, max_size=5)
-SHAPES = st.builds(
-    dict,
-    width=st.integers(1, 20),
-    depth=st.integers(1, 4),
-    seed=st.integers(0, 2**64 - 1),
-)
-EXACT = pytest.mark.parametrize("exact", [0, 1, 5])
-TABLES = ("counts", "costs", "heavy_codes", "heavy_counts", "heavy_costs", "heavy_before")
-
-
-def feed(sketch, stream):
-    sketch.update([key for key, _ in stream], [cost for _, cost in stream])
-
-
-def fed(*batches, exact=0, **shape):
-    sketch = CostSketch(**shape, exact=exact)
-    for batch in batches:
-        feed(sketch, batch)
-    return sketch
-
-
-def parts_of(sketch):
-    """The arrays inside, from the bytes."""
-    _, arrays = wire.unpack(sketch.to_bytes(), "CostSketch", 2)
-    for name in ("counts", "costs"):
-        arrays[name] = arrays[name].reshape(sketch.depth, sketch.width)
-    return arrays
-
-
-def counts_and_costs(stream):
-    counts, costs = Counter(), Counter()
-    for key, cost in stream:
-        counts[key] += 1
-        costs[key] += cost
-    return counts, costs
-
-
-class NaiveCostSketch:
-    """The same sketch in loops over keys, as its documentation describes it."""
-
-    def __init__(self, *, width, depth, seed, exact=0):
-        self.hashes = RowHashes(width=width, depth=depth, seed=seed)
-        self.counts = [[0.0] * width for _ in range(depth)]
-        self.costs = [[0.0] * width for _ in range(depth)]
-        self.limit = exact
-        self.heavy = {}  # code: [count, cost, before]
-        self.total = self.total_cost = 0.0
-
-    def columns(self, code):
-        ((_, columns),) = self.hashes.columns(np.array([code], dtype=np.uint64))
-        return columns[:, 0].tolist()
-
-    def least(self, code):
-        return min(self.counts[row][column] for row, column in enumerate(self.columns(code)))
-
-    def count(self, code, count, cost):
-        for row, column in enumerate(self.columns(code)):
-            self.counts[row][column] += count
-            self.costs[row][column] += cost
-
-    def update(self, stream):
-        codes = as_keys([key for key, _ in stream]).codes.tolist()
-        batch = counts_and_costs(zip(codes, [cost for _, cost in stream], strict=True))
-        self.total += len(stream)
-        self.total_cost += sum(cost for _, cost in stream)
-        candidates = []
-        for code, count in batch[0].items():
-            if code in self.heavy:
-                self.heavy[code][0] += count
-                self.heavy[code][1] += batch[1][code]
-            else:
-                before = self.least(code)
-                candidates.append((before + count, code, [count, batch[1][code], before]))
-        # The heaviest candidate first; the lightest of the table has to go; the code decides ties.
-        candidates.sort(key=lambda candidate: (-candidate[0], scattered(candidate[1])))
-        for rank, code, entry in candidates:
-            if len(self.heavy) < self.limit:
-                self.heavy[code] = entry
-                continue
-            ranks = {old: (e[0] + e[2], -scattered(old)) for old, e in self.heavy.items()}
-            lightest = min(ranks, key=ranks.__getitem__) if ranks else None
-            if lightest is not None and rank > ranks[lightest][0]:
-                self.count(lightest, *self.heavy.pop(lightest)[:2])
-                self.heavy[code] = entry
-            else:
-                self.count(code, *entry[:2])
-
-    def estimate(self, key):
-        code = as_keys([key]).codes[0].item()
-        if code in self.heavy:
-            return self.heavy[code][1] / self.heavy[code][0]
-        best, ratio = math.inf, None
-        for row, column in enumerate(self.columns(code)):
-            count = self.counts[row][column]
-            if count < best:
-                best = count
-                ratio = self.costs[row][column] / count if count else self.total_cost / self.total
-        return ratio
-
-    def frequency(self, key):
-        code = as_keys([key]).codes[0].item()
-        if code in self.heavy:
-            return self.heavy[code][0] + self.heavy[code][2]
-        return self.least(code)
-
-    def averages(self):
-        folded = copy.deepcopy(self)
-        for code, (count, cost, _) in self.heavy.items():
-            folded.count(code, count, cost)
-        return [
-            [cost / count if count else 0.0 for cost, count in zip(costs, counts, strict=True)]
-            for costs, counts in zip(folded.costs, folded.counts, strict=True)
-        ]
-
-    def tables(self):
-        entries = sorted((code, *entry) for code, entry in self.heavy.items())
-        columns = [list(column) for column in zip(*entries, strict=True)] or [[], [], [], []]
-        return dict(zip(TABLES, [self.counts, self.costs, *columns], strict=True))
-
-
-def scattered(code):
-    return mix(np.array([code], dtype=np.uint64))[0].item()
-
 
 # --- what an estimate is -------------------------------------------------------------------------
 
@@ -537,166 +419,6 @@ def test_keys_of_every_kind_are_estimated(keys, kind, exact):
     assert sketch.estimate(keys[::-1]).tolist() == [2.0, 1.0]
     assert kind == sketch.kind
     assert kind == CostSketch.from_bytes(sketch.to_bytes()).kind
-
-
-FIELDS = {
-    "width": 2,
-    "depth": 1,
-    "seed": 0,
-    "exact": 2,
-    "kind": "int",
-    "total": 4.0,
-    "total_cost": 9.0,
-}
-ARRAYS = {
-    "counts": [1.0, 0.0],
-    "costs": [2.0, 0.0],
-    "heavy_codes": [5, 8],
-    "heavy_counts": [1.0, 2.0],
-    "heavy_costs": [3.0, 4.0],
-    "heavy_before": [0.0, 1.0],
-}
-
-
-def frame(fields, arrays):
-    built = {
-        name: np.array(values, dtype=np.uint64 if name == "heavy_codes" else np.float64)
-        for name, values in arrays.items()
-    }
-    return wire.pack("CostSketch", 2, fields, built)
-
-
-def test_a_frame_made_by_hand_is_read():
-    assert CostSketch.from_bytes(frame(FIELDS, ARRAYS)).estimate([8]).tolist() == [2.0]
-
-
-@pytest.mark.parametrize(
-    ("fields", "arrays"),
-    [
-        ({}, {"counts": [1.0]}),
-        ({}, {"costs": [1.0, 2.0, 3.0]}),
-        ({}, {"counts": [math.nan, 0.0]}),
-        ({}, {"costs": [-1.0, 0.0]}),
-        ({}, {"heavy_codes": [8, 5]}),
-        ({}, {"heavy_codes": [5, 5]}),
-        ({}, {"heavy_codes": [5]}),
-        ({}, {"heavy_counts": [1.0]}),
-        ({}, {"heavy_costs": [1.0, math.inf]}),
-        ({}, {"heavy_before": [1.0, -1.0]}),
-        ({}, {name: [*values, 9] for name, values in ARRAYS.items() if "heavy" in name}),
-        ({"exact": 1}, {}),
-        ({"exact": -1}, {}),
-        ({"width": 0}, {}),
-        ({"width": 3}, {}),
-        ({"depth": 2}, {}),
-        ({"seed": None}, {}),
-        ({"kind": "float"}, {}),
-        ({"total": -1.0}, {}),
-        ({"total_cost": math.nan}, {}),
-    ],
-)
-def test_whole_frames_with_an_impossible_content_are_refused(fields, arrays):
-    with pytest.raises(CorruptDataError):
-        CostSketch.from_bytes(frame({**FIELDS, **fields}, {**ARRAYS, **arrays}))
-
-
-def test_exact_keys_of_the_wrong_type_are_refused():
-    arrays = {name: np.array(values, dtype=np.float64) for name, values in ARRAYS.items()}
-    with pytest.raises(CorruptDataError, match="codes"):
-        CostSketch.from_bytes(wire.pack("CostSketch", 2, FIELDS, arrays))
-
-
-@pytest.mark.parametrize("missing", [*FIELDS, *ARRAYS])
-def test_a_frame_without_one_of_its_parts_is_refused(missing):
-    fields = {name: value for name, value in FIELDS.items() if name != missing}
-    arrays = {name: values for name, values in ARRAYS.items() if name != missing}
-    with pytest.raises(CorruptDataError, match=missing):
-        CostSketch.from_bytes(frame(fields, arrays))
-
-
-# --- refusals ------------------------------------------------------------------------------------
-
-
-def refuses(sketch, error, change, match=None):
-    before = sketch.copy()
-    with pytest.raises(error, match=match) as refusal:
-        change(sketch)
-    assert isinstance(refusal.value, PenstockError)
-    assert before == sketch
-
-
-@EXACT
-def test_costs_are_not_optional_and_named_when_refused(exact):
-    sketch = CostSketch(3, 2, exact=exact)
-    refuses(sketch, InvalidValueError, lambda sketch: sketch.update([1, 2], None), "cost")
-    refuses(sketch, InvalidValueError, lambda sketch: sketch.update([1, 2], [1.0, -2.0]), "cost")
-    refuses(sketch, InvalidValueError, lambda sketch: sketch.add(1, -2.0), "cost")
-
-
-def test_frequencies_of_keys_that_could_not_be_counted_are_refused():
-    sketch = fed([(1, 2.0)], width=3, depth=2)
-    for keys in ([True], [None], "a", ["a"]):
-        refuses(sketch, InvalidKeyError, lambda sketch, keys=keys: sketch.frequency(keys))
-
-
-def test_averages_are_a_copy():
-    sketch = fed([(1, 2.0)], width=3, depth=2)
-    frozen = sketch.to_bytes()
-    sketch.averages()[:] = 9.0
-    sketch.frequency([1])[:] = 9.0
-    twin = sketch.copy()
-    twin.decay(0.5)
-    assert frozen == sketch.to_bytes()
-
-
-@pytest.mark.parametrize("factor", [0.0, -1.0, 1.5, math.nan, math.inf, None, "0.5", True])
-def test_impossible_decay_is_refused(factor):
-    sketch = fed([(1, 2.0)], width=3, depth=2)
-    refuses(sketch, InvalidValueError, lambda sketch: sketch.decay(factor), "factor")
-
-
-@pytest.mark.parametrize(
-    ("changed", "named"),
-    [
-        ({"width": 0}, "width=0"),
-        ({"depth": 2.5}, "depth=2.5"),
-        ({"seed": -1}, "seed=-1"),
-        ({"seed": None}, "seed=None"),
-        ({"exact": -1}, "exact=-1"),
-        ({"exact": 2.0}, r"exact=2\.0"),
-        ({"exact": 2**30}, "exact=1073741824"),
-    ],
-)
-def test_impossible_sketches_are_refused_by_name(changed, named):
-    with pytest.raises(InvalidValueError, match=named):
-        CostSketch(**{"width": 5, "depth": 2, **changed})
-
-
-@pytest.mark.parametrize("changed", [{"width": 6}, {"depth": 3}, {"seed": 1}, {"exact": 4}])
-def test_sketches_of_other_parameters_do_not_merge(changed):
-    sketch = CostSketch(5, 2, 0)
-    other = CostSketch(**{"width": 5, "depth": 2, "seed": 0, **changed})
-    name, value = next(iter(changed.items()))
-    with pytest.raises(MergeError, match=f"{name}={value!r}"):
-        _ = sketch | other
-    assert sketch != other
-
-
-def test_sketches_differ_by_what_is_inside_even_if_their_totals_agree():
-    first, second = (
-        fed([(1, cost), (2, 3.0 - cost)], width=1000, depth=2, exact=2) for cost in (1.0, 2.0)
-    )
-    assert first != second
-    assert first != fed([(1, 1.0), (3, 2.0)], width=1000, depth=2, exact=2)
-
-
-def test_a_sketch_shows_what_it_is():
-    expected = (
-        "<CostSketch width=5, depth=2, seed=3, exact=1, kind='str', total=1.0, total_cost=2.5>"
-    )
-    sketch = CostSketch(5, 2, 3, exact=1)
-    sketch.add("a", 2.5)
-    assert expected == repr(sketch)
 
 
 # --- all of it, in any order ---------------------------------------------------------------------
