@@ -18,6 +18,7 @@ from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Optimizer, Plan, Statistics, Topology
+from optimizers.layout import Layout
 from sketches.arrays import Floats
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
@@ -212,13 +213,19 @@ class Deployment:
 
     @property
     def tables(self) -> Tables:
-        """Who owns which key; empty tables as long as nothing was decided."""
-        instances = len(self._cluster.nodes)
-        empty = RoutingTable([], [], instances)
-        first, second = (self.plan.routing.get(name, empty) for name in _OPERATORS)
-        if not isinstance(first, RoutingTable) or not isinstance(second, RoutingTable):
-            raise TypeError(f"{self.optimizer.name} routes by something else than tables")
+        """The instance of each named key; empty tables as long as nothing was decided."""
+        layout = Layout.of(self._job, self._cluster, self.plan)
+        first, second = (self._owned(layout, name) for name in _OPERATORS)
         return first, second
+
+    def _owned(self, layout: Layout, name: str) -> RoutingTable:
+        owners = layout.owners(name)
+        if owners.rule is not None:
+            raise TypeError(f"{self.optimizer.name} routes by something else than tables")
+        instances = len(self._cluster.nodes)
+        if owners.table is None:
+            return RoutingTable([], [], instances)
+        return RoutingTable(owners.table.keys, owners.assign(owners.table.keys), instances)
 
     def run(self, week: Week, told: KeyPairs | Report) -> Epoch:
         """Route a week, ask the optimizer, and apply what it says.

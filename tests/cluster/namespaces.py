@@ -130,10 +130,14 @@ class Experiment:
         for _ in range(LEARNING):
             for name in self.runs:
                 self.measure(name, tuples)
-        tables = self.runs["locality"].plan.routing
-        first, second = (tables[name] for name in A_TO_B)
-        if not isinstance(second, RoutingTable):
+        layout = self.runs["locality"].layout
+        first, second = (layout.owners(name) for name in A_TO_B)
+        if first.table is None or second.table is None:
             raise TypeError(f"locality has not decided: {self.runs['locality'].decisions}")
+        first, second = (
+            RoutingTable(owners.table.keys, owners.assign(owners.table.keys), len(WORKERS))
+            for owners in (first, second)
+        )
         worst = Plan(routing={"first": first, "second": WorstCase(second)})
         self.runs["worst"] = self._run("worst", Fixed(worst))
 
