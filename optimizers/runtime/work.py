@@ -13,7 +13,7 @@ from optimizers.folds.fold import Emit, Fold
 from optimizers.folds.together import Together
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName, Operator
-from optimizers.runtime.observe.call_mode import Way
+from optimizers.runtime.observe.call_mode import CallMode
 from optimizers.runtime.running_totals import check_totals
 from optimizers.runtime.state.file import StateFile
 from optimizers.runtime.storage.location import Location
@@ -116,7 +116,7 @@ class Ticket:
     batch: int
     first: bool
     state: StateFiles
-    ways: Mapping[str, Way] = field(default_factory=FrozenMap)
+    ways: Mapping[str, CallMode] = field(default_factory=FrozenMap)
 
 
 def check_work(topology: Topology) -> None:

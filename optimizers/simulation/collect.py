@@ -45,7 +45,7 @@ def _executed(running: Running, control: Control) -> tuple[Floats, Mapping[str, 
             served.arrived,
             served.started,
             served.ended,
-            running.stations[name].shipping,
+            running.operator_queues[name].shipping,
         )
     return completed, operators
 
@@ -59,7 +59,7 @@ def _edges(running: Running, control: Control) -> dict[EdgeName, EdgeCounts]:
                 for part in parts
             }
         )
-        for name in running.passages
+        for name in running.edge_runs
     }
 
 

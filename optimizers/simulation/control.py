@@ -72,8 +72,10 @@ class Control:
             self.loop.begin(batch.layout)
         self._change = Change()
         self.plans.append(self._plan)
-        stations = self._running.stations.items()
-        self._shipped = {name: station.shipping.copy() for name, station in stations}
+        operator_queues = self._running.operator_queues.items()
+        self._shipped = {
+            name: operator_queue.shipping.copy() for name, operator_queue in operator_queues
+        }
         return batch
 
     def end(self, batch: Stretch, until: float) -> None:
@@ -81,8 +83,11 @@ class Control:
         self.batches.append(batch)
         self._epoch.append(batch)
         self._met |= {name for name in self._running.seen if len(batch.served[name])}
-        stations, tuples = self._running.stations.items(), self._running.tuples
-        shipping = {name: station.shipping - self._shipped[name] for name, station in stations}
+        operator_queues, tuples = self._running.operator_queues.items(), self._running.tuples
+        shipping = {
+            name: operator_queue.shipping - self._shipped[name]
+            for name, operator_queue in operator_queues
+        }
         ended = until if until < math.inf else _last_end(batch)
         summary = summary_of(batch, self._planned, ended, tuples, shipping)
         self.loop.hear(summary, sum(len(batch.served[name]) for name in self._topology.sources))

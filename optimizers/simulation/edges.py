@@ -1,4 +1,4 @@
-"""Passages: the tuples of one edge on their way from instance to instance."""
+"""One edge as it runs: its tuples on their way from instance to instance."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,13 +12,13 @@ from optimizers.errors import PlanError
 from optimizers.layout import Layout
 from optimizers.operators import Edge
 from optimizers.simulation.network import Network
-from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals, Served, Shipments
 from optimizers.simulation.tuples import Tuples
 from sketches.arrays import Codes, Floats, Integers
 
 
-class Passage:
+class EdgeRun:
     """One edge: how its tuples are spread, and those that are between two instances.
 
     Args:
@@ -38,7 +38,12 @@ class Passage:
     """
 
     def __init__(
-        self, edge: Edge, number: int, tuples: Tuples, source: Station, target: Station
+        self,
+        edge: Edge,
+        number: int,
+        tuples: Tuples,
+        source: OperatorQueues,
+        target: OperatorQueues,
     ) -> None:
         self.edge = edge
         self.number = number
@@ -185,7 +190,7 @@ def _through_links(
 
 
 def emitted(
-    served: Served, counts: Integers | None, passages: Sequence[Passage], unit: Floats | None
+    served: Served, counts: Integers | None, edge_runs: Sequence[EdgeRun], unit: Floats | None
 ) -> list[Shipments]:
     """Return what leaves an operator by each of its edges, tuples of one sender together.
 
@@ -194,7 +199,7 @@ def emitted(
     Args:
         served: what the operator has executed.
         counts: how many tuples come of each tuple of the run; None for one.
-        passages: the edges out of the operator.
+        edge_runs: the edges out of the operator.
         unit: how long sending each tuple of the run takes; None for no time.
     """
     order = np.argsort(served.instances.astype(np.int32), kind="stable")
@@ -209,8 +214,8 @@ def emitted(
         rows, senders, ended = rows.repeat(each), senders.repeat(each), ended.repeat(each)
     found = Shipments(rows, senders, np.full(len(rows), -1), ended, ended)
     if unit is None:
-        return [found] * len(passages)
+        return [found] * len(edge_runs)
     return [
         replace(found, departures=ended + (place * count + copy + 1) * unit[rows])
-        for place in range(len(passages))
+        for place in range(len(edge_runs))
     ]

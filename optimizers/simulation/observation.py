@@ -33,7 +33,7 @@ _MOST_PAIRS = 1 << 18  # of one batch
 
 
 @dataclass
-class Flow:
+class EdgeFlow:
     """What an edge carried.
 
     Attributes:
@@ -59,11 +59,11 @@ class Flow:
         local_bytes = min(self.local_bytes, self.bytes)
         return EdgeStatistics(self.tuples, self.bytes, self.local, local_bytes)
 
-    def count(self, talk: Conversation) -> None:
+    def count(self, conversation: Conversation) -> None:
         """Count the messages of a conversation since it was counted last."""
-        self.messages += talk.messages
-        self.carried += talk.carried
-        talk.messages = talk.carried = 0
+        self.messages += conversation.messages
+        self.carried += conversation.carried
+        conversation.messages = conversation.carried = 0
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Stretch:
     layout: Layout
     served: dict[str, Served] = field(default_factory=dict)
     sent: dict[EdgeName, Integers] = field(default_factory=dict)
-    flows: dict[EdgeName, Flow] = field(default_factory=dict)
+    flows: dict[EdgeName, EdgeFlow] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
     nodes: dict[str, list[str]] = field(default_factory=dict)
 
@@ -99,10 +99,10 @@ def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
         found.served[name] = Served.none().joined(*(each.served[name] for each in stretches))
     for edge in last.flows:
         found.sent[edge] = np.concatenate([each.sent[edge] for each in stretches])
-        found.flows[edge] = Flow(
+        found.flows[edge] = EdgeFlow(
             **{
                 part.name: sum(getattr(each.flows[edge], part.name) for each in stretches)
-                for part in fields(Flow)
+                for part in fields(EdgeFlow)
             }
         )
     return found

@@ -1,4 +1,4 @@
-"""A simulated run: stations and passages that go on from batch to batch."""
+"""A simulated run: the queues and edges of a job, going on from batch to batch."""
 
 from dataclasses import replace
 
@@ -9,14 +9,14 @@ from optimizers.errors import InvalidValueError
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
-from optimizers.simulation.edges import Passage, emitted
-from optimizers.simulation.events.backlog import Witness
-from optimizers.simulation.events.run import Happening
+from optimizers.simulation.edges import EdgeRun, emitted
+from optimizers.simulation.events.backlog import CurrentTruth
+from optimizers.simulation.events.run import EventRun
 from optimizers.simulation.network import Network
-from optimizers.simulation.observation import Flow, Stretch
-from optimizers.simulation.queues.conversation import Conversation, Post
+from optimizers.simulation.observation import EdgeFlow, Stretch
+from optimizers.simulation.queues.conversation import Conversation, Mailbox
 from optimizers.simulation.queues.feedback import Listener
-from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals, Served, Shipments
 from optimizers.simulation.state_moves import KeysSeen, Move, move_between
 from optimizers.simulation.tuples import Tuples, into
@@ -44,27 +44,37 @@ class Running:
         self.topology = topology
         self.tuples = tuples
         self.network = network
-        self.stations = {name: Station(name, tuples.seconds(name)) for name in topology.order}
+        self.operator_queues = {
+            name: OperatorQueues(name, tuples.seconds(name)) for name in topology.order
+        }
         self.entering = {
             name: [
-                Passage(edge, number, tuples, self.stations[edge.source], self.stations[name])
+                EdgeRun(
+                    edge,
+                    number,
+                    tuples,
+                    self.operator_queues[edge.source],
+                    self.operator_queues[name],
+                )
                 for number, edge in enumerate(into(topology, name))
             ]
             for name in topology.order
         }
         by_edge = {
-            passage.edge.name: passage for each in self.entering.values() for passage in each
+            edge_run.edge.name: edge_run for each in self.entering.values() for edge_run in each
         }
-        self.passages: dict[EdgeName, Passage] = {
+        self.edge_runs: dict[EdgeName, EdgeRun] = {
             edge.name: by_edge[edge.name] for edge in topology.edges
         }
         self.leaving = {
-            name: [self.passages[edge.name] for edge in topology.outputs(name)]
+            name: [self.edge_runs[edge.name] for edge in topology.outputs(name)]
             for name in topology.order
         }
-        self.talks: dict[str, dict[int, Conversation]] = {name: {} for name in topology.order}
-        self.posts = {name: Post() for name in topology.order}
-        self.witnesses = {name: Witness() for name in topology.order}
+        self.conversations: dict[str, dict[int, Conversation]] = {
+            name: {} for name in topology.order
+        }
+        self.posts = {name: Mailbox() for name in topology.order}
+        self.witnesses = {name: CurrentTruth() for name in topology.order}
         self._admitted = dict.fromkeys(topology.sources, 0)
         self.seen = {
             operator.name: KeysSeen(
@@ -77,7 +87,7 @@ class Running:
             for operator in topology.operators
             if operator.keyed and not operator.partial and topology.inputs(operator.name)
         }
-        self._happening: Happening | None = None
+        self._happening: EventRun | None = None
         self._layout: Layout | None = None
         self._cluster = cluster
         self._nodes: dict[str, int] = {}
@@ -90,26 +100,26 @@ class Running:
         machines = self._cluster.under(plan)
         for node in machines.nodes:
             self._nodes.setdefault(node.name, len(self._nodes))
-        for name, station in self.stations.items():
+        for name, operator_queue in self.operator_queues.items():
             homes = layout.homes[name].nodes
             speeds = self._speeds(name, len(homes))
             capacities = np.array([machines.node(home).capacity for home in homes])
             nodes = np.array([self._nodes[home] for home in homes])
-            station.fit(nodes, 1.0 / (speeds * capacities))
+            operator_queue.fit(nodes, 1.0 / (speeds * capacities))
         moves = self._move(layout, now)
-        for passage in self.passages.values():
-            passage.under(layout)
-            self._talk(passage, layout, now)
+        for edge_run in self.edge_runs.values():
+            edge_run.under(layout)
+            self._conversation(edge_run, layout, now)
         if self._happening is None and self._depends(plan, layout):
             self._happening = self._follow(now)
         if self._happening is not None:
-            self._happening.begin(plan, self.talks, now)
+            self._happening.begin(plan, self.conversations, now)
         stretch = Stretch(number, now, layout, moves=moves)
-        stretch.flows = {name: Flow() for name in self.passages}
+        stretch.flows = {name: EdgeFlow() for name in self.edge_runs}
         names = {number: name for name, number in self._nodes.items()}
         stretch.nodes = {
-            name: [names[number] for number in station.nodes.tolist()]
-            for name, station in self.stations.items()
+            name: [names[number] for number in operator_queue.nodes.tolist()]
+            for name, operator_queue in self.operator_queues.items()
         }
         return stretch
 
@@ -142,7 +152,7 @@ class Running:
                 state_bytes=state_bytes,
                 network=self.network,
             )
-            paused = self.stations[name].paused
+            paused = self.operator_queues[name].paused
             waits = np.flatnonzero(move.pauses)
             paused[waits] = np.maximum(paused[waits], now + move.pauses[waits])
             moves[name] = move
@@ -156,12 +166,12 @@ class Running:
         listens = any(job.grouping(*edge.name).listens for edge in job.edges)
         return self.network.charges and listens
 
-    def _follow(self, now: float) -> Happening:
+    def _follow(self, now: float) -> EventRun:
         """Follow events from now on."""
-        happening = Happening(
-            self.stations,
+        happening = EventRun(
+            self.operator_queues,
             self.entering,
-            self.passages,
+            self.edge_runs,
             self.network,
             self.tuples,
             self.posts,
@@ -171,7 +181,7 @@ class Running:
             name: len(self.tuples.rows_of(name)) - admitted
             for name, admitted in self._admitted.items()
         }
-        happening.take_over(waiting, self.talks, now)
+        happening.take_over(waiting, self.conversations, now)
         return happening
 
     def _speeds(self, name: str, instances: int) -> Floats:
@@ -182,38 +192,41 @@ class Running:
             raise InvalidValueError(wrong_speeds(name, instances, len(speeds)))
         return np.array(speeds)
 
-    def _talk(self, passage: Passage, layout: Layout, now: float) -> None:
-        """Let those who listen on an edge begin to talk, or go on where nothing has changed."""
-        source, target = passage.edge.name
-        talks, grouping = self.talks[target], layout.topology.grouping(source, target)
+    def _conversation(self, edge_run: EdgeRun, layout: Layout, now: float) -> None:
+        """Begin the conversation of an edge, or go on with it where nothing has changed."""
+        source, target = edge_run.edge.name
+        conversations, grouping = (
+            self.conversations[target],
+            layout.topology.grouping(source, target),
+        )
         if not grouping.listens:
-            talks.pop(passage.number, None)
-            self.posts[target].forget(passage.number)
+            conversations.pop(edge_run.number, None)
+            self.posts[target].forget(edge_run.number)
             return
         senders, instances = (
             layout.topology.operator(name).parallelism for name in (source, target)
         )
-        known = talks.get(passage.number)
+        known = conversations.get(edge_run.number)
         if known is None or known.made_for != (grouping, senders, instances):
-            self.posts[target].forget(passage.number)
+            self.posts[target].forget(edge_run.number)
             truth = self.witnesses[target]
-            talks[passage.number] = Conversation(grouping, senders, instances, truth, now)
+            conversations[edge_run.number] = Conversation(grouping, senders, instances, truth, now)
 
     def _execute(self, name: str, stretch: Stretch, until: float) -> Served:
         """Let an operator execute what reaches it, as far as it is done before a time."""
-        station, passages = self.stations[name], self.entering[name]
-        if not passages:
-            station.queue = station.queue.joined(self._admit(name, stretch, until))
-        elif self.talks[name]:
+        operator_queue, edge_runs = self.operator_queues[name], self.entering[name]
+        if not edge_runs:
+            operator_queue.queue = operator_queue.queue.joined(self._admit(name, stretch, until))
+        elif self.conversations[name]:
             return self._listen(name, stretch, until)
         else:
-            arrivals = (passage.travel(self.network, until) for passage in passages)
-            station.queue = self._in_order(station.queue.joined(*arrivals))
+            arrivals = (edge_run.travel(self.network, until) for edge_run in edge_runs)
+            operator_queue.queue = self._in_order(operator_queue.queue.joined(*arrivals))
         extra = None
         if self._unit is not None and self.leaving[name]:
             count = self.tuples.emitted(name)
             extra = self._unit * len(self.leaving[name]) * (1 if count is None else count)
-        return station.serve(extra, until)
+        return operator_queue.serve(extra, until)
 
     def _in_order(self, arrivals: Arrivals) -> Arrivals:
         """Return arrivals in the order in which they are served."""
@@ -235,13 +248,13 @@ class Running:
         return Arrivals.of(came, times, -1)
 
     def _listen(self, name: str, stretch: Stretch, until: float) -> Served:
-        passages = self.entering[name]
-        offered = [passage.offer() for passage in passages]
+        edge_runs = self.entering[name]
+        offered = [edge_run.offer() for edge_run in edge_runs]
         arrivals = offered[0].joined(*offered[1:])
         listener = Listener(
-            self.stations[name],
-            passages,
-            self.talks[name],
+            self.operator_queues[name],
+            edge_runs,
+            self.conversations[name],
             self.posts[name],
             self.network,
             arrivals.take(np.argsort(arrivals.times, kind="stable")),
@@ -249,44 +262,44 @@ class Running:
         )
         self.witnesses[name].by = listener.truth
         served, settled = listener.serve()
-        for number, talk in self.talks[name].items():
-            passage = passages[number]
+        for number, conversation in self.conversations[name].items():
+            edge_run = edge_runs[number]
             own = settled.take(settled.edges == number)
-            self._count(passage, stretch, own.rows, own.senders, own.instances)
-            stretch.flows[passage.edge.name].count(talk)
+            self._count(edge_run, stretch, own.rows, own.senders, own.instances)
+            stretch.flows[edge_run.edge.name].count(conversation)
         return served
 
     def _send(self, name: str, stretch: Stretch) -> None:
         """Send what comes of what an operator has executed."""
-        passages = self.leaving[name]
-        if not passages:
+        edge_runs = self.leaving[name]
+        if not edge_runs:
             return
         counts = self.tuples.emitted(name)
-        found = emitted(stretch.served[name], counts, passages, self._unit)
-        for passage, shipments in zip(passages, found, strict=True):
-            if passage.number not in self.talks[passage.edge.target]:
-                instances = passage.route(shipments.rows, shipments.senders)
+        found = emitted(stretch.served[name], counts, edge_runs, self._unit)
+        for edge_run, shipments in zip(edge_runs, found, strict=True):
+            if edge_run.number not in self.conversations[edge_run.edge.target]:
+                instances = edge_run.route(shipments.rows, shipments.senders)
                 shipments = replace(shipments, instances=instances)  # noqa: PLW2901
-                self._count(passage, stretch, shipments.rows, shipments.senders, instances)
-            passage.departing = passage.departing.joined(shipments)
+                self._count(edge_run, stretch, shipments.rows, shipments.senders, instances)
+            edge_run.departing = edge_run.departing.joined(shipments)
 
     def _count(
         self,
-        passage: Passage,
+        edge_run: EdgeRun,
         stretch: Stretch,
         rows: Integers,
         senders: Integers,
         instances: Integers,
     ) -> None:
         """Count what is sent along an edge."""
-        flow = stretch.flows[passage.edge.name]
-        nodes = passage.source.nodes[senders], passage.target.nodes[instances]
+        flow = stretch.flows[edge_run.edge.name]
+        nodes = edge_run.source.nodes[senders], edge_run.target.nodes[instances]
         sizes, stays = self.tuples.sizes[rows], nodes[0] == nodes[1]
         flow.tuples += len(rows)
         flow.bytes += float(sizes.sum())
         flow.local += int(stays.sum())
         flow.local_bytes += float(sizes[stays].sum())
-        stretch.sent[passage.edge.name] = rows
+        stretch.sent[edge_run.edge.name] = rows
 
 
 def wrong_speeds(name: str, instances: int, speeds: int) -> str:

@@ -17,9 +17,9 @@ from optimizers.errors import InvalidValueError, PenstockError, UnknownNameError
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.spark import checks
 from optimizers.spark.hash_slots import slots
-from optimizers.spark.muted_logs import hushed
+from optimizers.spark.muted_logs import muted
 from optimizers.spark.shipping import ship
-from optimizers.spark.task_errors import told_as_ours
+from optimizers.spark.task_errors import as_penstock_errors
 from sketches.arrays import Codes, Floats, Parts
 from sketches.checks import whole
 from sketches.cost_sketch import CostSketch
@@ -65,7 +65,7 @@ def balance(
     ship(rows.sparkSession.sparkContext)
     counted = rows.select(functions.spark_partition_id().alias(_TASK), *prices.columns)
     grouped = counted.groupBy(_TASK, *prices.columns).agg(functions.count("*").alias(_COUNT))
-    with hushed(rows.sparkSession), told_as_ours():
+    with muted(rows.sparkSession), as_penstock_errors():
         seen = grouped.limit(limit + 1).toArrow()
     shares = _divided(prices, seen, count) if _total(seen) <= limit else {}
     schema = StructType([*rows.schema.fields]).add(_SLOT, IntegerType(), nullable=False)

@@ -13,7 +13,7 @@ from optimizers.spark.tasks import SharedTicket, SharedWork
 _LARGE = 1 << 19
 
 
-class Sharing:
+class Broadcasts:
     """Sends work and tickets to executors, and takes back what no task can need any more.
 
     A broadcast of Spark that is only unpersisted stays in the driver, in memory and in a file of

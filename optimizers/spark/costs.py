@@ -21,9 +21,9 @@ from optimizers.runtime.observe.cost_tally import COUNT, SECONDS, count_costs
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.spark import checks
-from optimizers.spark.muted_logs import hushed
+from optimizers.spark.muted_logs import muted
 from optimizers.spark.shipping import ship
-from optimizers.spark.task_errors import told_as_ours
+from optimizers.spark.task_errors import as_penstock_errors
 from sketches.checks import number, seed, whole
 from sketches.cost_sketch import CostSketch
 
@@ -84,7 +84,7 @@ def learn_costs(  # noqa: PLR0913
     ship(rows.sparkSession.sparkContext)
     chosen = rows.sample(fraction=share, seed=seed(random_seed)) if share < 1 else rows
     sketch = CostSketch(_WIDTH, _DEPTH, exact=most)
-    with hushed(rows.sparkSession), told_as_ours():
+    with muted(rows.sparkSession), as_penstock_errors():
         count_costs(sketch, _measured(chosen, work, key, form, most).toArrow())
     if not sketch.total:
         raise InvalidValueError(

@@ -19,7 +19,7 @@ from optimizers.runtime.work import Settings
 from optimizers.spark import checks
 from optimizers.spark.hadoop import location_in
 from optimizers.spark.harness import SparkHarness
-from optimizers.spark.outputs import Leaving, Sinks
+from optimizers.spark.outputs import OutputHandlers, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
@@ -117,9 +117,9 @@ class SparkEngine(Asking):
         """
         checks.check_job(topology, optimizer)
         listed = checks.listed(batches)
-        leaving = Leaving(topology, each_batch, each_aside)
-        leaving.check_taken()
-        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
+        handlers = OutputHandlers(topology, each_batch, each_aside)
+        handlers.check_taken()
+        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), handlers)
         try:
             run.work_through(listed, names=names, resume=resume)
         finally:
@@ -161,13 +161,13 @@ class SparkEngine(Asking):
             CheckpointError: others fed the job before, and ``append`` is not given.
         """
         checks.check_job(topology, optimizer)
-        leaving = Leaving(topology, each_batch, each_aside)
-        leaving.check_taken()
+        handlers = OutputHandlers(topology, each_batch, each_aside)
+        handlers.check_taken()
         given: dict[str, DataFrame | Sized] = by_source(topology, streams)
         checks.check_streams(given)
         if trigger is not None:
             checks.check_trigger(trigger)
-        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), leaving)
+        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), handlers)
 
         def begin(batch: Callable[[DataFrame, int], None], rows: Mapping[str, int]) -> Any:
             frames = {

@@ -104,7 +104,7 @@ def _loggers(session: SparkSession) -> _Loggers | None:
 
 
 @contextmanager
-def hushed(session: SparkSession, *, writing: bool = False) -> Iterator[None]:
+def muted(session: SparkSession, *, writing: bool = False) -> Iterator[None]:
     """Leave out of Spark's log which tasks fail meanwhile.
 
     Args:

@@ -30,7 +30,7 @@ _PATTERN = re.compile(r"([\[\]{}*?\\])")
 
 
 @dataclass(frozen=True)
-class Leaving:
+class OutputHandlers:
     """To whom is handed what leaves a job: rows as they are meant to, and bad ones set aside.
 
     Attributes:

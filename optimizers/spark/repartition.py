@@ -22,9 +22,9 @@ from optimizers.errors import InvalidValueError, PenstockError
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.spark import checks
 from optimizers.spark.hash_slots import slots
-from optimizers.spark.muted_logs import hushed
+from optimizers.spark.muted_logs import muted
 from optimizers.spark.shipping import ship
-from optimizers.spark.task_errors import told_as_ours
+from optimizers.spark.task_errors import as_penstock_errors
 from sketches.checks import whole
 
 _SLOT = "penstock_slot"
@@ -85,7 +85,7 @@ def learn_tables(  # noqa: PLR0913
     known = rows.select(left, right).dropna()
     counted = known.groupBy(left, right).agg(functions.count("*").alias(_COUNT))
     heaviest = counted.orderBy(functions.desc(_COUNT)).limit(limit)
-    with hushed(rows.sparkSession), told_as_ours():
+    with muted(rows.sparkSession), as_penstock_errors():
         pairs = heaviest.toArrow()
         counts = {name: _key_counts(known, name) for name in (left, right)}
     if not len(pairs):
@@ -101,7 +101,7 @@ def learn_tables(  # noqa: PLR0913
     else:
         ship(rows.sparkSession.sparkContext)
         judged = known.mapInArrow(judge, "total long, by_table long, by_hash long")
-        with hushed(rows.sparkSession), told_as_ours():
+        with muted(rows.sparkSession), as_penstock_errors():
             sums = np.array(judged.groupBy().sum().collect()[0])
     total, by_table, by_hash = sums.tolist()
     return LearnedTables(

@@ -29,18 +29,18 @@ from optimizers.runtime.task.parcels import REPORT, from_batches
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
 from optimizers.spark.bounded import to_be_run
-from optimizers.spark.broadcasts import Sharing
+from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.checks import check_batch, warn_of_many_instances
 from optimizers.spark.cores import tasks_at_once
 from optimizers.spark.hadoop import location_in
 from optimizers.spark.machines import Machines
-from optimizers.spark.muted_logs import hushed
-from optimizers.spark.outputs import Leaving, left_in
+from optimizers.spark.muted_logs import muted
+from optimizers.spark.outputs import OutputHandlers, left_in
 from optimizers.spark.query_log import arrived, begun_at, is_noted, query_at
 from optimizers.spark.replay import admit
 from optimizers.spark.shipping import ship
 from optimizers.spark.sources import Sources, by_source
-from optimizers.spark.task_errors import told_as_ours
+from optimizers.spark.task_errors import as_penstock_errors
 from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask
 from optimizers.topology import Topology
 
@@ -60,7 +60,7 @@ class Run:
         session: by which session.
         topology: the job.
         optimizer: who decides.
-        leaving: who gets what leaves the job; None where that is not handed out.
+        handlers: who gets what leaves the job; None where that is not handed out.
 
     Attributes:
         skipped: the bounded batches that were given and not run, for they are done already, by
@@ -73,11 +73,11 @@ class Run:
         session: SparkSession,
         topology: Topology,
         optimizer: Optimizer,
-        leaving: Leaving | None = None,
+        handlers: OutputHandlers | None = None,
     ) -> None:
         self._session = session
         self._topology = topology
-        self._leaving = leaving
+        self._handlers = handlers
         location = location_in(session, engine.checkpoint)
         self._checkpoint = Checkpoint.create_or_open(location, topology, seed=engine.seed)
         location.check_fence()
@@ -97,7 +97,7 @@ class Run:
             keep=engine.keep,
             settings=replace(engine.settings, sharing=tasks_at_once(session)),
         )
-        self._sharing = Sharing(session.sparkContext, self._checkpoint.mark.name)
+        self._broadcasts = Broadcasts(session.sparkContext, self._checkpoint.mark.name)
         warn_of_many_instances(topology, session.sparkContext.defaultParallelism)
         ship(session.sparkContext)
 
@@ -156,7 +156,7 @@ class Run:
 
     def rest(self) -> None:
         """Give back what Spark keeps for this run; with the next batch it is taken again."""
-        self._sharing.end()
+        self._broadcasts.end()
         self._machines.rest()
         if self._driver is not None:
             self._checkpoint.withdraw(self._driver)
@@ -251,10 +251,10 @@ class Run:
     def hand_out(self) -> None:
         """Hand out what left the job in the last batch, unless this run has done so before."""
         commit = self._coordinator.committed
-        if self._leaving is None or commit is None or commit.batch == self._handed:
+        if self._handlers is None or commit is None or commit.batch == self._handed:
             return
         read = partial(left_in, self._session, self._checkpoint.location)
-        self._leaving.hand_out(read, commit.outputs, commit.batch)
+        self._handlers.hand_out(read, commit.outputs, commit.batch)
         self._handed = commit.batch
 
     def _assign(self) -> Assignment:
@@ -272,7 +272,7 @@ class Run:
 
     def _source_task(self, assignment: Assignment, sources: tuple[str, ...]) -> SourceTask:
         return SourceTask(
-            self._share(assignment.work), self._sharing.ticket(assignment.ticket), sources
+            self._share(assignment.work), self._broadcasts.ticket(assignment.ticket), sources
         )
 
     def _execute(
@@ -297,16 +297,16 @@ class Run:
 
     def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[TaskReport]:
         """Run all tasks of a batch as one Spark job, and return what they report."""
-        shared, ticket = self._share(assignment.work), self._sharing.ticket(assignment.ticket)
+        shared, ticket = self._share(assignment.work), self._broadcasts.ticket(assignment.ticket)
         layout = assignment.work.layout
         for stage, tasks in list(enumerate(layout.stages))[1:]:
             arriving = parcels.repartition(len(tasks), "task")
             arriving = self._machines.held(arriving, layout, stage)
             parcels = arriving.mapInArrow(StageTask(shared, ticket, stage), COLUMNS)
-        with hushed(self._session), told_as_ours():
+        with muted(self._session), as_penstock_errors():
             arrived = from_batches(parcels.toArrow().to_batches())
         return [TaskReport.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
 
     def _share(self, work: Work) -> SharedWork:
         """Return the work as executors get it, once for each plan."""
-        return self._sharing.of(work)
+        return self._broadcasts.of(work)

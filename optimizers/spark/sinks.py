@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from optimizers.errors import InvalidValueError, SinkError
-from optimizers.spark.muted_logs import hushed
+from optimizers.spark.muted_logs import muted
 from optimizers.spark.task_errors import reason_of
 
 
@@ -43,7 +43,7 @@ class ToParquet:
         """
         folder = f"{str(self.path).rstrip('/')}/batch={batch}"
         try:
-            with hushed(rows.sparkSession, writing=True):
+            with muted(rows.sparkSession, writing=True):
                 rows.write.mode("overwrite").parquet(folder)
         except (PySparkException, Py4JJavaError) as error:
             raise SinkError(

@@ -25,7 +25,7 @@ from optimizers.spark.muted_logs import hush_end
 from optimizers.spark.run import Run
 from optimizers.spark.stopping import be_stopped
 from optimizers.spark.stream_errors import is_interruption, told_to_spark
-from optimizers.spark.task_errors import told_as_ours
+from optimizers.spark.task_errors import as_penstock_errors
 from sketches.checks import amount
 
 _LOG = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class StreamingRun:
     def _wait(self, deadline: float | None) -> bool:
         while True:
             query, left = self.query, _left(deadline)
-            with told_as_ours():
+            with as_penstock_errors():
                 if not self._ended(query, left) and left is not None:
                     return False
                 with self._restarting:

@@ -32,7 +32,7 @@ _AGAIN = (
 
 
 @contextmanager
-def told_as_ours() -> Iterator[None]:
+def as_penstock_errors() -> Iterator[None]:
     """Raise an error of ours that an executor reported, in place of Spark's report of it.
 
     Spark wraps what a task raises into an error of its own whose text has the whole traceback.

@@ -20,7 +20,7 @@ _MOST_ALONE = 1 << 10  # whose seconds are kept, of a function that is never tri
 _WORTH = 1 / 3  # of what a tuple costs alone may go into the call itself
 
 
-class Way(Enum):
+class CallMode(Enum):
     """How tuples are handed to a function of batches."""
 
     UNKNOWN = "unknown"
@@ -32,16 +32,16 @@ class Way(Enum):
 
 
 @dataclass(slots=True)
-class Trial:
+class CallTrial:
     """What is known of a function: what tuples cost alone, and among others.
 
-    >>> trial = Trial()
+    >>> trial = CallTrial()
     >>> trial.add(pa.Table.from_pylist([{"rows": 128, "alone": False, "seconds": 64.0}], SCHEMA))
     >>> trial.way
-    <Way.UNKNOWN: 'unknown'>
+    <CallMode.UNKNOWN: 'unknown'>
     >>> trial.add(pa.Table.from_pylist([{"rows": 1, "alone": True, "seconds": 0.6}] * 32, SCHEMA))
     >>> trial.way
-    <Way.APART: 'apart'>
+    <CallMode.APART: 'apart'>
 
     Attributes:
         alone: the seconds of each of the last tuples that were alone.
@@ -70,14 +70,14 @@ class Trial:
                 self.seconds += row["seconds"]
 
     @property
-    def way(self) -> Way:
+    def way(self) -> CallMode:
         """How to hand tuples over: apart, if a call costs little beside the tuple in it."""
         if self.failed:
-            return Way.TOGETHER
+            return CallMode.TOGETHER
         few = self.rows < max(_LEAST_TOGETHER, 2 * self.calls)
         if few or len(self.alone) < _LEAST_ALONE:
-            return Way.UNKNOWN
+            return CallMode.UNKNOWN
         # A delay of one of them makes the mean too large; what few of them cost, the median.
         alone = min(fmean(self.alone), median(self.alone))
         call = (self.rows * alone - self.seconds) / (self.rows - self.calls)
-        return Way.APART if call <= _WORTH * alone else Way.TOGETHER
+        return CallMode.APART if call <= _WORTH * alone else CallMode.TOGETHER

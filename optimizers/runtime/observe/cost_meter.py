@@ -23,7 +23,7 @@ import pyarrow as pa
 from optimizers.folds.rows import Batches, RowFunction
 from optimizers.operators import columns_of
 from optimizers.runtime.observe.busy_clock import BusyClock
-from optimizers.runtime.observe.call_mode import SCHEMA, Way
+from optimizers.runtime.observe.call_mode import SCHEMA, CallMode
 from optimizers.runtime.observe.cost_tally import CostTally, KeyedRows, Seconds
 from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen
 from optimizers.runtime.task.reports import TaskReport
@@ -50,7 +50,7 @@ def meter_for(work: Work, ticket: Ticket, operator: str) -> "CostMeter | None":
         return None
     if work.topology.operator(operator).keyed or not any(map(columns_of, keys)):
         return None
-    way = ticket.ways.get(operator, Way.UNKNOWN)
+    way = ticket.ways.get(operator, CallMode.UNKNOWN)
     settings = work.settings
     return CostMeter(operator, function, settings.most_keys, way, looked_at=settings.looked_at)
 
@@ -86,7 +86,7 @@ class CostMeter:
         operator: str,
         function: Callable[..., Any],
         most_keys: int,
-        way: Way = Way.UNKNOWN,
+        way: CallMode = CallMode.UNKNOWN,
         clock: Clock | None = None,
         *,
         looked_at: int = 1 << 11,
@@ -158,7 +158,7 @@ class CostMeter:
 
     def _step(self, length: int) -> int:
         """Return of how many tuples of a batch one is looked at."""
-        each = self._watch is None and self._way is Way.APART
+        each = self._watch is None and self._way is CallMode.APART
         return 1 if each else max(1, -(-length // self._looked_at))
 
     def _handed(
@@ -166,9 +166,9 @@ class CostMeter:
     ) -> Told:
         """Hand tuples over in the way that is chosen, and note the seconds of each."""
         alone = min(_ALONE, len(batch) // _SHARE_ALONE)
-        if self._way is Way.APART:
+        if self._way is CallMode.APART:
             return (yield from self._apart(work, batch, rows, seconds))
-        if self._way is Way.UNKNOWN and alone:
+        if self._way is CallMode.UNKNOWN and alone:
             yield from self._tried(work, batch, seconds, alone)
             return MEAN
         spent = yield from self._timed(work(batch))
@@ -200,7 +200,7 @@ class CostMeter:
         if place == len(batch):
             return EACH
         self._calls.append((1, True, None))
-        self._way = Way.TOGETHER
+        self._way = CallMode.TOGETHER
         spent = yield from self._timed(work(batch.slice(place)))
         seconds[place:] = spent / (len(batch) - place)
         return MEAN

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from optimizers.runtime.observe.call_mode import Trial, Way
+from optimizers.runtime.observe.call_mode import CallMode, CallTrial
 from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.task.reports import TaskReport
 from sketches.values import FrozenMap
@@ -13,7 +13,7 @@ class Trials:
     """The trials of all operators of a job."""
 
     def __init__(self) -> None:
-        self._trials: dict[str, Trial] = defaultdict(Trial)
+        self._trials: dict[str, CallTrial] = defaultdict(CallTrial)
 
     def add(self, reports: Iterable[TaskReport]) -> None:
         """Take in what the tasks of a batch have tried."""
@@ -22,6 +22,6 @@ class Trials:
                 self._trials[report.operator].add(table)
 
     @property
-    def ways(self) -> Mapping[str, Way]:
+    def ways(self) -> Mapping[str, CallMode]:
         """How tuples are to be handed to the functions of operators."""
         return FrozenMap({name: trial.way for name, trial in self._trials.items()})

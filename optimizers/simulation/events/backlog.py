@@ -4,7 +4,7 @@ from grouping.feedback import Truth
 from sketches.arrays import Floats
 
 
-class Backlog:
+class QueueBacklog:
     """What is left to do at each instance, where that is settled as soon as a tuple arrives.
 
     Attributes:
@@ -57,7 +57,7 @@ class Backlog:
         return len(ends) - passed + self.counts[instance]
 
 
-class Outlook:
+class EventBacklog:
     """What is left to do at each instance, where that is counted event by event.
 
     Attributes:
@@ -115,7 +115,7 @@ class Outlook:
         return self.counts[instance]
 
 
-class Witness:
+class CurrentTruth:
     """The truth that dispatchers keep: asks the part of the simulation that knows it at the moment.
 
     Attributes:
@@ -123,7 +123,7 @@ class Witness:
     """
 
     def __init__(self) -> None:
-        self.by: Truth = Outlook()
+        self.by: Truth = EventBacklog()
 
     def seconds(self, instance: int) -> float:
         """Return how long the tuple at hand will take at an instance."""

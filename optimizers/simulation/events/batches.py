@@ -1,4 +1,4 @@
-"""Outboxes: the tuples of one edge that wait at their senders until a batch is full."""
+"""The tuples of one edge that wait at their senders until a batch is full."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ import numpy as np
 from grouping.feedback import Message
 from grouping.owners import KeyOwners
 from grouping.routers import Router
-from optimizers.simulation.edges import Passage
-from optimizers.simulation.observation import Flow
+from optimizers.simulation.edges import EdgeRun
+from optimizers.simulation.observation import EdgeFlow
 from optimizers.simulation.queues.conversation import Conversation
 
 _AHEAD = 256  # choices that need no key are made this many at once
@@ -29,10 +29,10 @@ class Batch:
         size: how many bytes they have.
         closed: when it was settled that they leave; None as long as more may come.
         gone: whether they leave or have left, and do not wait for their sender any more.
-        talk: the conversation to which they are reported, if any.
+        conversation: the conversation to which they are reported, if any.
     """
 
-    way: "Way"
+    way: "EdgeBatches"
     sender: int
     instance: int
     rows: list[int] = field(default_factory=list)
@@ -40,52 +40,52 @@ class Batch:
     size: float = 0.0
     closed: float | None = None
     gone: bool = False
-    talk: Conversation | None = None
+    conversation: Conversation | None = None
 
 
-class Way:
+class EdgeBatches:
     """One edge: whom its tuples are sent to one by one, and the batches that are not full.
 
     Args:
-        passage: the edge.
+        edge_run: the edge.
         rank: of the operator that sends, in the order of the job.
 
     Attributes:
         open: batches that are not full, by sender and instance.
         limit: how many tuples a batch may have.
-        talk: the conversation, where those who send listen.
+        conversation: the conversation, where those who send listen.
         codes: the code of the key of each tuple of the run, for a conversation.
         sent: the tuples that were sent in this epoch.
         flow: how many these were.
     """
 
-    def __init__(self, passage: Passage, rank: int) -> None:
-        self.passage = passage
+    def __init__(self, edge_run: EdgeRun, rank: int) -> None:
+        self.edge_run = edge_run
         self.rank = rank
         self.open: dict[tuple[int, int], Batch] = {}
         self.limit = 1
-        self.talk: Conversation | None = None
+        self.conversation: Conversation | None = None
         self.codes: list[int] = []
         self.sent: list[int] = []
-        self.flow = Flow()
-        self.sizes: list[float] = passage.tuples.sizes.tolist()
+        self.flow = EdgeFlow()
+        self.sizes: list[float] = edge_run.tuples.sizes.tolist()
         self._ownership: KeyOwners | None = None
         self._owners: list[int] | None = None
         self._ahead: dict[int, tuple[Router, deque[int]]] = {}
         self._made_for: Any = None
 
-    def under(self, limit: int, talk: Conversation | None) -> bool:
-        """Go by what the passage says from now on, and return whether open batches must leave."""
-        passage = self.passage
-        made_for = limit, passage.grouping, passage.instances, talk
+    def under(self, limit: int, conversation: Conversation | None) -> bool:
+        """Go by what the edge says from now on, and return whether open batches must leave."""
+        edge_run = self.edge_run
+        made_for = limit, edge_run.grouping, edge_run.instances, conversation
         changed = self._made_for not in (None, made_for)
         self._made_for = made_for
-        self.limit, self.talk = limit, talk
-        if talk is not None and not self.codes:
-            self.codes = passage.codes().tolist()
-        if passage.ownership != self._ownership:
-            self._ownership = passage.ownership
-            owners = passage.owners()
+        self.limit, self.conversation = limit, conversation
+        if conversation is not None and not self.codes:
+            self.codes = edge_run.codes().tolist()
+        if edge_run.ownership != self._ownership:
+            self._ownership = edge_run.ownership
+            owners = edge_run.owners()
             self._owners = None if owners is None else owners.tolist()
         return changed
 
@@ -93,10 +93,10 @@ class Way:
         """Return the instance that the next tuple of a sender is sent to, as routers say."""
         if self._owners is not None:
             return self._owners[row]
-        passage = self.passage
-        if passage.needs_key:
-            return int(passage.route_from(sender, np.array([row]))[0])
-        router = passage.router(sender)
+        edge_run = self.edge_run
+        if edge_run.needs_key:
+            return int(edge_run.route_from(sender, np.array([row]))[0])
+        router = edge_run.router(sender)
         known = self._ahead.get(sender)
         if known is None or known[0] is not router:
             known = self._ahead[sender] = router, deque()
@@ -109,12 +109,14 @@ class Way:
         """Put a tuple into its batch."""
         batch = self.open.get((sender, instance))
         if batch is None:
-            batch = self.open[sender, instance] = Batch(self, sender, instance, talk=self.talk)
+            batch = self.open[sender, instance] = Batch(
+                self, sender, instance, conversation=self.conversation
+            )
         size = self.sizes[row]
         batch.rows.append(row)
         batch.carried.append(carried)
         batch.size += size
-        nodes = self.passage.source.nodes[sender], self.passage.target.nodes[instance]
+        nodes = self.edge_run.source.nodes[sender], self.edge_run.target.nodes[instance]
         self.sent.append(row)
         self.flow.tuples += 1
         self.flow.bytes += size

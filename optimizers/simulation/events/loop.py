@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grouping.feedback import Message
-from optimizers.simulation.events.batches import Batch, Way
-from optimizers.simulation.events.operators import Item, Stand
+from optimizers.simulation.events.batches import Batch, EdgeBatches
+from optimizers.simulation.events.operators import EventOperator, Item
 from optimizers.simulation.network import Network
-from optimizers.simulation.queues.conversation import Post
+from optimizers.simulation.queues.conversation import Mailbox
 from optimizers.simulation.rows import Arrivals
 
 Event: TypeAlias = tuple[float, int, float, int, int, int, int, Any]
@@ -35,7 +35,7 @@ class Events:
     """What happens in a run, one event after the other.
 
     Args:
-        stands: the operators by name, in the order of the job.
+        event_operators: the operators by name, in the order of the job.
         network: what shipping costs.
         posts: the messages on their way to those who send to each operator.
 
@@ -43,55 +43,61 @@ class Events:
         now: the time.
     """
 
-    def __init__(self, stands: dict[str, Stand], network: Network, posts: dict[str, Post]) -> None:
-        self._stands = stands
+    def __init__(
+        self, event_operators: dict[str, EventOperator], network: Network, posts: dict[str, Mailbox]
+    ) -> None:
+        self._event_operators = event_operators
         self._network = network
         self._posts = posts
-        self._targets = {way: stand for stand in stands.values() for way in stand.into}
-        self._sources = {way: stand for stand in stands.values() for way in stand.out}
+        self._targets = {
+            way: operator for operator in event_operators.values() for way in operator.into
+        }
+        self._sources = {
+            way: operator for operator in event_operators.values() for way in operator.out
+        }
         self._number = count()
         self._heap: list[Event] = []
         self.now = 0.0
 
-    def admit(self, stand: Stand, arrivals: Arrivals) -> None:
+    def admit(self, operator: EventOperator, arrivals: Arrivals) -> None:
         """Let tuples come in at a source."""
         columns = arrivals.rows, arrivals.times, arrivals.instances
         for row, time, instance in zip(*(column.tolist() for column in columns), strict=True):
             item = Item(row, -1, instance, time, None, None)
-            self._push(time, _ARRIVES, (time, _FULL, -1, 0), (stand, instance, [item]))
+            self._push(time, _ARRIVES, (time, _FULL, -1, 0), (operator, instance, [item]))
 
     def leave(self, batch: Batch, departure: float) -> None:
         """Let a batch leave later that has been closed."""
         self._leave(batch, departure, _FULL)
 
-    def arrive(self, stand: Stand, instance: int, item: Item, closed: float) -> None:
+    def arrive(self, operator: EventOperator, instance: int, item: Item, closed: float) -> None:
         """Let a tuple arrive later, of which it was settled at a time that it leaves."""
         key = (closed, _FULL, item.edge, item.sender)
-        self._push(item.arrived, _ARRIVES, key, (stand, instance, [item]))
+        self._push(item.arrived, _ARRIVES, key, (operator, instance, [item]))
 
-    def resume(self, stand: Stand, instance: int) -> None:
+    def resume(self, operator: EventOperator, instance: int) -> None:
         """Let an instance go on with what it has, as it was left."""
         now = self.now
-        free, queue = stand.free[instance], stand.queues[instance]
+        free, queue = operator.free[instance], operator.queues[instance]
         start = max(free, queue[0].arrived) if queue else free
         if queue and start < now:
-            self._start(stand, instance, start)
+            self._start(operator, instance, start)
         elif queue or free > now:
-            stand.busy[instance] = True
-            self._push(start, _IS_DONE, (0.0, 0, stand.rank, instance), (stand, instance))
+            operator.busy[instance] = True
+            self._push(start, _IS_DONE, (0.0, 0, operator.rank, instance), (operator, instance))
 
-    def expire(self, way: Way) -> None:
+    def expire(self, way: EdgeBatches) -> None:
         """Let all batches of an edge leave that are not full, as soon as their senders can."""
-        stand = self._sources[way]
+        operator = self._sources[way]
         for batch in way.waiting():
             way.close(batch, self.now)
             if self._network.charges:
-                stand.late[batch.sender].append(batch)
+                operator.late[batch.sender].append(batch)
             else:
                 self._leave(batch, self.now, _IN_TIME)
-        for instance, late in enumerate(stand.late):
-            if late and not stand.busy[instance]:
-                self._go_on(stand, instance)
+        for instance, late in enumerate(operator.late):
+            if late and not operator.busy[instance]:
+                self._go_on(operator, instance)
 
     def advance(self, until: float) -> None:
         """Let everything happen that happens before a time."""
@@ -112,135 +118,135 @@ class Events:
 
     def settle(self) -> None:
         """Let operators end that nothing will reach any more, so that none waits for them."""
-        for stand in self._stands.values():
-            self._end_if_over(stand)
+        for operator in self._event_operators.values():
+            self._end_if_over(operator)
 
     def _push(self, time: float, what: int, key: Key, about: object) -> None:
         heappush(self._heap, (time, what, *key, next(self._number), about))
 
-    def _arrived(self, stand: Stand, instance: int, items: list[Item]) -> None:
-        stand.queues[instance] += items
-        if not stand.busy[instance]:
-            self._go_on(stand, instance)
+    def _arrived(self, operator: EventOperator, instance: int, items: list[Item]) -> None:
+        operator.queues[instance] += items
+        if not operator.busy[instance]:
+            self._go_on(operator, instance)
 
-    def _go_on(self, stand: Stand, instance: int) -> None:
+    def _go_on(self, operator: EventOperator, instance: int) -> None:
         """Let an idle instance send what has waited long enough, else begin with a tuple."""
-        late = stand.late[instance]
+        late = operator.late[instance]
         while late:
             batch = late.popleft()
             if batch.gone:
                 continue
             cost = self._network.cost(batch.size)
-            self._spend(stand, instance, self.now, self.now + cost)
+            self._spend(operator, instance, self.now, self.now + cost)
             self._close(batch, _IN_TIME, self.now + cost)
             if cost:
                 return
-        if not stand.queues[instance]:
+        if not operator.queues[instance]:
             return
-        paused = float(stand.station.paused[instance])
+        paused = float(operator.operator_queue.paused[instance])
         if paused > self.now:
-            stand.busy[instance] = True
-            self._push(paused, _IS_DONE, (0.0, 0, stand.rank, instance), (stand, instance))
+            operator.busy[instance] = True
+            self._push(paused, _IS_DONE, (0.0, 0, operator.rank, instance), (operator, instance))
         else:
-            self._start(stand, instance, self.now)
+            self._start(operator, instance, self.now)
 
-    def _spend(self, stand: Stand, instance: int, start: float, end: float) -> None:
+    def _spend(self, operator: EventOperator, instance: int, start: float, end: float) -> None:
         """Let an instance be busy with sending."""
-        stand.free[instance] = end
-        stand.station.shipping[instance] += end - start
+        operator.free[instance] = end
+        operator.operator_queue.shipping[instance] += end - start
         if end > self.now:
-            stand.busy[instance] = True
-            self._push(end, _IS_DONE, (0.0, 0, stand.rank, instance), (stand, instance))
+            operator.busy[instance] = True
+            self._push(end, _IS_DONE, (0.0, 0, operator.rank, instance), (operator, instance))
 
-    def _start(self, stand: Stand, instance: int, start: float) -> None:
-        item = stand.queues[instance].popleft()
+    def _start(self, operator: EventOperator, instance: int, start: float) -> None:
+        item = operator.queues[instance].popleft()
         taken = item.known
         if taken is None:
-            taken = stand.seconds[item.row] * stand.rates[instance]
+            taken = operator.seconds[item.row] * operator.rates[instance]
         end = start + taken
-        stand.busy[instance] = True
-        stand.outlook.begun(instance, stand.seconds[item.row], end)
-        about = stand, instance, item, start, taken
-        self._push(end, _IS_DONE, (0.0, 0, stand.rank, instance), about)
+        operator.busy[instance] = True
+        operator.backlog.begun(instance, operator.seconds[item.row], end)
+        about = operator, instance, item, start, taken
+        self._push(end, _IS_DONE, (0.0, 0, operator.rank, instance), about)
 
     def _done(
         self,
-        stand: Stand,
+        operator: EventOperator,
         instance: int,
         item: Item | None = None,
         start: float = 0.0,
         taken: float = 0.0,
     ) -> None:
         """Let an instance be done with a tuple, or with sending where there is none."""
-        stand.busy[instance] = False
+        operator.busy[instance] = False
         if item is not None:
             now = self.now
-            stand.record.append((item.row, instance, item.edge, item.arrived, start, now))
-            stand.outlook.ended(instance)
-            self._report(stand, instance, item, taken)
-            if stand.out:
-                key = (stand.rank, instance, next(self._number), 0)
-                self._push(now, _SENDS, key, (stand, instance, item.row, key))
+            operator.record.append((item.row, instance, item.edge, item.arrived, start, now))
+            operator.backlog.ended(instance)
+            self._report(operator, instance, item, taken)
+            if operator.out:
+                key = (operator.rank, instance, next(self._number), 0)
+                self._push(now, _SENDS, key, (operator, instance, item.row, key))
                 if self._network.charges:
-                    stand.busy[instance] = True
+                    operator.busy[instance] = True
                     return
             else:
-                stand.left -= 1
-                self._end_if_over(stand)
-        self._go_on(stand, instance)
+                operator.left -= 1
+                self._end_if_over(operator)
+        self._go_on(operator, instance)
 
-    def _report(self, stand: Stand, instance: int, item: Item, taken: float) -> None:
-        talk = item.talk
-        if talk is None:
+    def _report(self, operator: EventOperator, instance: int, item: Item, taken: float) -> None:
+        conversation = item.conversation
+        if conversation is None:
             return
-        way = stand.into[item.edge]
-        if talk is not way.talk:  # those who sent it so are not there any more
+        way = operator.into[item.edge]
+        if conversation is not way.conversation:  # those who sent it so are not there any more
             return
         code = way.codes[item.row]
-        now, nodes = self.now, way.passage.source.nodes
-        letters = talk.executed(instance, item.sender, code, taken, now, item.carried)
+        now, nodes = self.now, way.edge_run.source.nodes
+        letters = conversation.executed(instance, item.sender, code, taken, now, item.carried)
         for whom, message in letters:
-            remote = stand.station.nodes[instance] != nodes[whom]
+            remote = operator.operator_queue.nodes[instance] != nodes[whom]
             time = now + self._network.latency * bool(remote)
-            self._posts[stand.station.name].send(time, item.edge, instance, whom, message)
+            self._posts[operator.operator_queue.name].send(time, item.edge, instance, whom, message)
 
     def _send(
-        self, stand: Stand, instance: int, row: int, key: Key, clock: float | None = None
+        self, operator: EventOperator, instance: int, row: int, key: Key, clock: float | None = None
     ) -> None:
         """Send what comes of a tuple by all edges, one after the other, and then go on.
 
         Args:
-            stand: the operator.
+            operator: the operator.
             instance: who sends.
             row: the tuple.
             key: who is first; the last of it is how many have been sent already.
             clock: when they are sent, with all that it takes.
         """
         clock = self.now if clock is None else clock
-        copies = stand.emits(row)
-        total = copies * len(stand.out)
+        copies = operator.emits(row)
+        total = copies * len(operator.out)
         for given in range(key[3], total + 1):
             if self._heap and self._heap[0][:6] < (self.now, _SENDS, *key):
                 # What comes of the one may matter to the next.
                 key = (*key[:3], given)
-                self._push(self.now, _SENDS, key, (stand, instance, row, key, clock))
+                self._push(self.now, _SENDS, key, (operator, instance, row, key, clock))
                 return
             if given < total:
-                clock = self._offer(stand.out[given // copies], instance, row, clock)
-        stand.left -= 1
+                clock = self._offer(operator.out[given // copies], instance, row, clock)
+        operator.left -= 1
         if self._network.charges:
-            stand.busy[instance] = False
-            self._spend(stand, instance, self.now, clock)
-            if not stand.busy[instance]:
-                self._go_on(stand, instance)
-        self._end_if_over(stand)
+            operator.busy[instance] = False
+            self._spend(operator, instance, self.now, clock)
+            if not operator.busy[instance]:
+                self._go_on(operator, instance)
+        self._end_if_over(operator)
 
-    def _offer(self, way: Way, sender: int, row: int, clock: float) -> float:
+    def _offer(self, way: EdgeBatches, sender: int, row: int, clock: float) -> float:
         """Put a tuple into its batch, send that if it is full, and return when that is done."""
         target = self._targets[way]
         instance, carried = self._choose(way, target, sender, row)
         target.left += 1
-        target.outlook.sent(instance, target.seconds[row])
+        target.backlog.sent(instance, target.seconds[row])
         batch = way.put(sender, instance, row, carried)
         if len(batch.rows) >= way.limit:
             clock += self._network.cost(batch.size)
@@ -249,26 +255,30 @@ class Events:
             self._wait(batch, self.now + self._network.linger)
         return clock
 
-    def _choose(self, way: Way, target: Stand, sender: int, row: int) -> tuple[int, Message]:
-        talk = way.talk
-        if talk is None:
+    def _choose(
+        self, way: EdgeBatches, target: EventOperator, sender: int, row: int
+    ) -> tuple[int, Message]:
+        conversation = way.conversation
+        if conversation is None:
             return way.choose(sender, row), None
-        now, outlook = self.now, target.outlook
-        post = self._posts[target.station.name]
+        now, backlog = self.now, target.backlog
+        post = self._posts[target.operator_queue.name]
         if post.parcels and post.parcels[0][0] <= now:
             post.deliver(now, lambda *letter: self._deliver(target, *letter))
-        outlook.now, outlook.taken = now, target.seconds[row]
-        return talk.dispatch(sender, way.codes[row], now)
+        backlog.now, backlog.taken = now, target.seconds[row]
+        return conversation.dispatch(sender, way.codes[row], now)
 
     @staticmethod
-    def _deliver(target: Stand, edge: int, sender: int, message: Message, time: float) -> None:
-        target.outlook.now = time
-        talk = target.into[edge].talk
-        if talk is not None:
-            talk.receive(sender, message, time)
+    def _deliver(
+        target: EventOperator, edge: int, sender: int, message: Message, time: float
+    ) -> None:
+        target.backlog.now = time
+        conversation = target.into[edge].conversation
+        if conversation is not None:
+            conversation.receive(sender, message, time)
 
     def _wait(self, batch: Batch, until: float) -> None:
-        key = (0.0, batch.way.rank, batch.way.passage.number, batch.sender)
+        key = (0.0, batch.way.rank, batch.way.edge_run.number, batch.sender)
         self._push(until, _WAITED, key, batch)
 
     def _waited(self, batch: Batch) -> None:
@@ -278,10 +288,10 @@ class Events:
         if not self._network.charges:
             self._close(batch, _IN_TIME, self.now)
             return
-        stand = self._sources[batch.way]
-        stand.late[batch.sender].append(batch)
-        if not stand.busy[batch.sender]:
-            self._go_on(stand, batch.sender)
+        operator = self._sources[batch.way]
+        operator.late[batch.sender].append(batch)
+        if not operator.busy[batch.sender]:
+            self._go_on(operator, batch.sender)
 
     def _close(self, batch: Batch, cause: int, departure: float) -> None:
         if batch.closed is None:
@@ -294,44 +304,44 @@ class Events:
         if departure <= self.now:
             self._left(batch, closed, cause)
         else:
-            key = (closed, cause, batch.way.passage.number, batch.sender)
+            key = (closed, cause, batch.way.edge_run.number, batch.sender)
             self._push(departure, _LEAVES, key, batch)
 
     def _left(self, batch: Batch, closed: float, cause: int) -> None:
         """Let a batch leave its sender, now, and arrive when it has travelled."""
-        passage, network, time = batch.way.passage, self._network, self.now
-        start = int(passage.source.nodes[batch.sender])
-        end = int(passage.target.nodes[batch.instance])
+        edge_run, network, time = batch.way.edge_run, self._network, self.now
+        start = int(edge_run.source.nodes[batch.sender])
+        end = int(edge_run.target.nodes[batch.instance])
         if start != end:
             if network.bandwidth < np.inf:
                 link = (start << 32) + end
-                time = max(time, passage.links.get(link, 0.0)) + batch.size / network.bandwidth
-                passage.links[link] = time
+                time = max(time, edge_run.links.get(link, 0.0)) + batch.size / network.bandwidth
+                edge_run.links[link] = time
             time += network.latency
-        stand = self._targets[batch.way]
-        edge, sender, instance = passage.number, batch.sender, batch.instance
+        operator = self._targets[batch.way]
+        edge, sender, instance = edge_run.number, batch.sender, batch.instance
         items = [
-            Item(row, edge, sender, time, carried, batch.talk)
+            Item(row, edge, sender, time, carried, batch.conversation)
             for row, carried in zip(batch.rows, batch.carried, strict=True)
         ]
         key = (closed, cause, edge, sender)
-        self._push(time, _ARRIVES, key, (stand, instance, items))
+        self._push(time, _ARRIVES, key, (operator, instance, items))
 
-    def _end_if_over(self, stand: Stand) -> None:
+    def _end_if_over(self, operator: EventOperator) -> None:
         """End an operator once it and all before it have executed their last: nothing waits on."""
-        if stand.left or stand.ended or not self._all_before_ended(stand):
+        if operator.left or operator.ended or not self._all_before_ended(operator):
             return
-        stand.ended = True
-        waiting = [batch for late in stand.late for batch in late]
-        waiting += [batch for way in stand.out for batch in way.waiting()]
+        operator.ended = True
+        waiting = [batch for late in operator.late for batch in late]
+        waiting += [batch for way in operator.out for batch in way.waiting()]
         for batch in waiting:
             if not batch.gone:
-                start = max(self.now, stand.free[batch.sender])
+                start = max(self.now, operator.free[batch.sender])
                 end = start + self._network.cost(batch.size)
-                self._spend(stand, batch.sender, start, end)
+                self._spend(operator, batch.sender, start, end)
                 self._close(batch, _AT_THE_END, end)
-        for way in stand.out:
+        for way in operator.out:
             self._end_if_over(self._targets[way])
 
-    def _all_before_ended(self, stand: Stand) -> bool:
-        return all(self._sources[way].ended for way in stand.into)
+    def _all_before_ended(self, operator: EventOperator) -> bool:
+        return all(self._sources[way].ended for way in operator.into)

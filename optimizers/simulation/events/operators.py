@@ -1,4 +1,4 @@
-"""Stands: the instances of one operator as events happen to them."""
+"""The instances of one operator, as events happen to them."""
 
 from collections import deque
 from typing import NamedTuple
@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from grouping.feedback import Message
-from optimizers.simulation.events.backlog import Outlook
-from optimizers.simulation.events.batches import Batch, Way
+from optimizers.simulation.events.backlog import EventBacklog
+from optimizers.simulation.events.batches import Batch, EdgeBatches
 from optimizers.simulation.queues.conversation import Conversation
-from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Served
 from sketches.arrays import Integers
 
@@ -23,7 +23,7 @@ class Item(NamedTuple):
         sender: which instance sent it.
         arrived: when it arrived.
         carried: what travelled with it.
-        talk: the conversation to which it is reported, if any.
+        conversation: the conversation to which it is reported, if any.
         known: how long it takes where work on it has begun, else None.
     """
 
@@ -32,15 +32,15 @@ class Item(NamedTuple):
     sender: int
     arrived: float
     carried: Message
-    talk: Conversation | None
+    conversation: Conversation | None
     known: float | None = None
 
 
-class Stand:
+class EventOperator:
     """The instances of one operator.
 
     Args:
-        station: the operator.
+        operator_queue: the operator.
         rank: its place in the order of the job.
         counts: how many tuples it emits for each tuple of the run; None for one each.
 
@@ -51,37 +51,37 @@ class Stand:
         busy: whether each instance is at work, on a tuple or on sending.
         free: when each has done its sending.
         late: batches that have waited long enough, but not for an idle sender.
-        outlook: the truth of what is left to do.
+        backlog: the truth of what is left to do.
         left: how many tuples are on their way to it, or there.
         ended: whether it and all before it have executed their last.
     """
 
-    def __init__(self, station: Station, rank: int, counts: Integers | None) -> None:
-        self.station = station
+    def __init__(self, operator_queue: OperatorQueues, rank: int, counts: Integers | None) -> None:
+        self.operator_queue = operator_queue
         self.rank = rank
-        self.into: list[Way] = []
-        self.out: list[Way] = []
+        self.into: list[EdgeBatches] = []
+        self.out: list[EdgeBatches] = []
         self.counts: list[int] | None = None if counts is None else counts.tolist()
-        self.seconds: list[float] = station.seconds.tolist()
+        self.seconds: list[float] = operator_queue.seconds.tolist()
         self.rates: list[float] = []
         self.queues: list[deque[Item]] = []
         self.busy: list[bool] = []
         self.free: list[float] = []
         self.late: list[deque[Batch]] = []
-        self.outlook = Outlook()
+        self.backlog = EventBacklog()
         self.left = 0
         self.ended = False
         self.record: list[tuple[int, int, int, float, float, float]] = []
 
     def fit(self) -> None:
-        """Make room for all instances that the station has by now."""
-        self.rates = self.station.rates.tolist()
+        """Make room for all instances that the operator has by now."""
+        self.rates = self.operator_queue.rates.tolist()
         for number in range(len(self.queues), len(self.rates)):
             self.queues.append(deque())
             self.busy.append(False)
-            self.free.append(float(self.station.free[number]))
+            self.free.append(float(self.operator_queue.free[number]))
             self.late.append(deque())
-        self.outlook.fit(self.station.rates)
+        self.backlog.fit(self.operator_queue.rates)
 
     def emits(self, row: int) -> int:
         """Return how many tuples come of a tuple."""

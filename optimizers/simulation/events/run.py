@@ -8,15 +8,15 @@ import numpy as np
 
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
-from optimizers.simulation.edges import Passage
-from optimizers.simulation.events.backlog import Witness
-from optimizers.simulation.events.batches import Batch, Way
+from optimizers.simulation.edges import EdgeRun
+from optimizers.simulation.events.backlog import CurrentTruth
+from optimizers.simulation.events.batches import Batch, EdgeBatches
 from optimizers.simulation.events.loop import Events
-from optimizers.simulation.events.operators import Item, Stand
+from optimizers.simulation.events.operators import EventOperator, Item
 from optimizers.simulation.network import Network
-from optimizers.simulation.observation import Flow, Stretch
-from optimizers.simulation.queues.conversation import Conversation, Post
-from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.observation import EdgeFlow, Stretch
+from optimizers.simulation.queues.conversation import Conversation, Mailbox
+from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals
 from optimizers.simulation.tuples import Tuples
 
@@ -24,13 +24,13 @@ Talks: TypeAlias = Mapping[int, Conversation]
 """Conversations by the number of their edge into an operator."""
 
 
-class Happening:
+class EventRun:
     """A job whose events are gone through in the order of time, from some moment to the end.
 
     Args:
-        stations: the operators by name, in the order of the job.
+        operator_queues: the operators by name, in the order of the job.
         entering: the edges into each.
-        passages: the edges by their names.
+        edge_runs: the edges by their names.
         network: what shipping costs.
         tuples: what comes in.
         posts: the messages on their way.
@@ -39,74 +39,76 @@ class Happening:
 
     def __init__(  # noqa: PLR0913, PLR0917
         self,
-        stations: Mapping[str, Station],
-        entering: Mapping[str, list[Passage]],
-        passages: Mapping[EdgeName, Passage],
+        operator_queues: Mapping[str, OperatorQueues],
+        entering: Mapping[str, list[EdgeRun]],
+        edge_runs: Mapping[EdgeName, EdgeRun],
         network: Network,
         tuples: Tuples,
-        posts: dict[str, Post],
-        witnesses: Mapping[str, Witness],
+        posts: dict[str, Mailbox],
+        witnesses: Mapping[str, CurrentTruth],
     ) -> None:
         self._tuples = tuples
-        self._stands = {
-            name: Stand(station, rank, tuples.emitted(name))
-            for rank, (name, station) in enumerate(stations.items())
+        self._event_operators = {
+            name: EventOperator(operator_queue, rank, tuples.emitted(name))
+            for rank, (name, operator_queue) in enumerate(operator_queues.items())
         }
-        self._ways: dict[EdgeName, Way] = {}
-        for edge, passage in passages.items():
-            self._ways[edge] = Way(passage, self._stands[edge[0]].rank)
-            self._stands[edge[0]].out.append(self._ways[edge])
+        self._ways: dict[EdgeName, EdgeBatches] = {}
+        for edge, edge_run in edge_runs.items():
+            self._ways[edge] = EdgeBatches(edge_run, self._event_operators[edge[0]].rank)
+            self._event_operators[edge[0]].out.append(self._ways[edge])
         for name, each in entering.items():
-            self._stands[name].into = [self._ways[passage.edge.name] for passage in each]
-            witnesses[name].by = self._stands[name].outlook
-        self._events = Events(self._stands, network, posts)
+            self._event_operators[name].into = [self._ways[edge_run.edge.name] for edge_run in each]
+            witnesses[name].by = self._event_operators[name].backlog
+        self._events = Events(self._event_operators, network, posts)
 
-    def take_over(self, waiting: Mapping[str, int], talks: Mapping[str, Talks], now: float) -> None:
-        """Take over what waits at each station and between them.
+    def take_over(
+        self, waiting: Mapping[str, int], conversations: Mapping[str, Talks], now: float
+    ) -> None:
+        """Take over what waits at each operator and between them.
 
         Args:
             waiting: how many tuples have not come in yet at each source.
-            talks: the conversations.
+            conversations: the conversations.
             now: the time.
         """
         self._events.now = now
-        for name, stand in self._stands.items():
+        for name, stand in self._event_operators.items():
             stand.fit()
-            queue = stand.station.queue
+            queue = stand.operator_queue.queue
             stand.left = len(queue) + waiting.get(name, 0)
-            self._take_queue(stand, queue, talks[name])
+            self._take_queue(stand, queue, conversations[name])
         for way in self._ways.values():
             self._take_departing(way)
-        for stand in self._stands.values():
+        for stand in self._event_operators.values():
             for instance in range(len(stand.queues)):
                 self._events.resume(stand, instance)
         self._events.settle()
 
-    def begin(self, plan: Plan, talks: Mapping[str, Talks], now: float) -> None:
+    def begin(self, plan: Plan, conversations: Mapping[str, Talks], now: float) -> None:
         """Go on under a plan."""
         self._events.now = now
-        for stand in self._stands.values():
+        for stand in self._event_operators.values():
             stand.fit()
         for (source, target), way in self._ways.items():
             limit = plan.batch.get(source, 1)
-            if way.under(limit, talks[target].get(way.passage.number)):
+            if way.under(limit, conversations[target].get(way.edge_run.number)):
                 self._events.expire(way)
 
     def advance(self, stretch: Stretch, admitted: Mapping[str, Arrivals], until: float) -> None:
         """Let everything happen that happens before a time."""
         for name, arrivals in admitted.items():
-            self._events.admit(self._stands[name], arrivals)
+            self._events.admit(self._event_operators[name], arrivals)
         self._events.advance(until)
-        for name, stand in self._stands.items():
+        for name, stand in self._event_operators.items():
             stretch.served[name] = stand.served()
         for edge, way in self._ways.items():
             stretch.sent[edge] = np.array(way.sent, dtype=np.int64)
             stretch.flows[edge] = way.flow
-            way.sent, way.flow = [], Flow()
-            if way.talk is not None:
-                stretch.flows[edge].count(way.talk)
+            way.sent, way.flow = [], EdgeFlow()
+            if way.conversation is not None:
+                stretch.flows[edge].count(way.conversation)
 
-    def _take_queue(self, stand: Stand, queue: Arrivals, talks: Talks) -> None:
+    def _take_queue(self, stand: EventOperator, queue: Arrivals, conversations: Talks) -> None:
         columns = zip(
             queue.rows.tolist(),
             queue.instances.tolist(),
@@ -119,21 +121,21 @@ class Happening:
             strict=True,
         )
         for row, instance, time, closed, edge, sender, known, carried in columns:
-            talk = talks.get(edge)
-            if talk is not None and closed < talk.since:
-                talk = None
+            conversation = conversations.get(edge)
+            if conversation is not None and closed < conversation.since:
+                conversation = None
             begun = None if math.isnan(known) else known
-            item = Item(row, edge, sender, time, carried, talk, begun)
-            stand.outlook.sent(instance, stand.seconds[row])
+            item = Item(row, edge, sender, time, carried, conversation, begun)
+            stand.backlog.sent(instance, stand.seconds[row])
             if time < self._events.now:
                 stand.queues[instance].append(item)
             else:
                 self._events.arrive(stand, instance, item, closed)
 
-    def _take_departing(self, way: Way) -> None:
+    def _take_departing(self, way: EdgeBatches) -> None:
         """Take over tuples that have yet to leave, which are on their own until now."""
-        departing = way.passage.departing
-        target = self._stands[way.passage.edge.target]
+        departing = way.edge_run.departing
+        target = self._event_operators[way.edge_run.edge.target]
         target.left += len(departing)
         columns = zip(
             departing.rows.tolist(),
@@ -146,5 +148,5 @@ class Happening:
         for row, sender, instance, closed, departure in columns:
             size = float(self._tuples.sizes[row])
             batch = Batch(way, sender, instance, [row], [None], size, closed)
-            target.outlook.sent(instance, target.seconds[row])
+            target.backlog.sent(instance, target.seconds[row])
             self._events.leave(batch, departure)

@@ -94,7 +94,7 @@ class Conversation:
                 )
 
 
-class Post:
+class Mailbox:
     """Messages on their way to dispatchers, by the time at which they arrive."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Listening: one operator whose instances tell those who send to them how it goes.
+"""One operator whose instances report to those who send to them, through whole queues at once.
 
 Who gets a tuple may depend on what was reported of those before, so tuples are gone through one
 by one, in the order in which they are sent. As queues are infinite, the time at which a tuple is
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from grouping.feedback import Message
-from optimizers.simulation.edges import Passage
-from optimizers.simulation.events.backlog import Backlog
+from optimizers.simulation.edges import EdgeRun
+from optimizers.simulation.events.backlog import QueueBacklog
 from optimizers.simulation.network import Network
-from optimizers.simulation.queues.conversation import Conversation, Post
-from optimizers.simulation.queues.queue import Station
+from optimizers.simulation.queues.conversation import Conversation, Mailbox
+from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals, Served
 
 
@@ -27,9 +27,9 @@ class Listener:
     """An operator that tuples reach by groupings that listen, for the time of one epoch.
 
     Args:
-        station: the operator.
-        passages: the edges into it.
-        talks: the conversations of those that listen, by the number of the edge.
+        operator_queue: the operator.
+        edge_runs: the edges into it.
+        conversations: the conversations of those that listen, by the number of the edge.
         post: the messages on their way.
         network: what it takes to travel.
         offered: what is sent, in the order in which that happens; what still has to be given an
@@ -42,29 +42,29 @@ class Listener:
 
     def __init__(  # noqa: PLR0913, PLR0917
         self,
-        station: Station,
-        passages: Sequence[Passage],
-        talks: Mapping[int, Conversation],
-        post: Post,
+        operator_queue: OperatorQueues,
+        edge_runs: Sequence[EdgeRun],
+        conversations: Mapping[int, Conversation],
+        post: Mailbox,
         network: Network,
         offered: Arrivals,
         until: float,
     ) -> None:
-        self._station = station
-        self._passages = passages
-        self._talks = talks
+        self._operator_queue = operator_queue
+        self._edge_runs = edge_runs
+        self._conversations = conversations
         self._post = post
         self._network = network
         self._until = until
-        self._waiting = len(station.queue)
-        self._every = every = station.queue.joined(offered)
-        self.truth = Backlog(station.rates, station.free)
-        self._nodes: list[int] = station.nodes.tolist()
+        self._waiting = len(operator_queue.queue)
+        self._every = every = operator_queue.queue.joined(offered)
+        self.truth = QueueBacklog(operator_queue.rates, operator_queue.free)
+        self._nodes: list[int] = operator_queue.nodes.tolist()
         self._instances: list[int] = every.instances.tolist()
         self._times: list[float] = every.times.tolist()
         self._edges: list[int] = every.edges.tolist()
         self._senders: list[int] = every.senders.tolist()
-        self._taken: list[float] = station.seconds[every.rows].tolist()
+        self._taken: list[float] = operator_queue.seconds[every.rows].tolist()
         self._codes: list[int] = self._all_codes()
         self._carried: list[Message] = every.carried.tolist()
         self._order: list[int] = []
@@ -81,19 +81,19 @@ class Listener:
         self._take_queue()
         self._dispatch()
         self._land(np.nextafter(self._until, 0.0))
-        station, order = self._station, np.array(self._order, dtype=np.int64)
+        operator_queue, order = self._operator_queue, np.array(self._order, dtype=np.int64)
         every = self._settled()
         arrived = every.take(order)
         started, ended = np.array(self._started), np.array(self._ended)
         left = np.array([place for *_, place in sorted(self._coming)], dtype=np.int64)
-        station.queue = station.waiting(arrived, started, ended, self._until).joined(
+        operator_queue.queue = operator_queue.waiting(arrived, started, ended, self._until).joined(
             every.take(left)
         )
         done = ended < self._until
         served = Served(
             arrived.rows, arrived.instances, arrived.edges, arrived.times, started, ended
         ).take(done)
-        np.maximum.at(station.free, served.instances, served.ended)
+        np.maximum.at(operator_queue.free, served.instances, served.ended)
         return served, every.take(slice(self._waiting, None))
 
     def _settled(self) -> Arrivals:
@@ -114,11 +114,11 @@ class Listener:
         """Return the code of each tuple's key, as its edge has it; 0 where that has none."""
         every = self._every
         codes = np.zeros(len(every), dtype=np.uint64)
-        for number in self._talks:
-            passage = self._passages[number]
-            if passage.columns:
+        for number in self._conversations:
+            edge_run = self._edge_runs[number]
+            if edge_run.columns:
                 own = every.edges == number
-                keys = passage.tuples.keys(passage.edge.source, passage.columns)
+                keys = edge_run.tuples.keys(edge_run.edge.source, edge_run.columns)
                 codes[own] = keys.codes(every.rows[own])
         found: list[int] = codes.tolist()
         return found
@@ -133,7 +133,12 @@ class Listener:
 
     def _dispatch(self) -> None:
         """Send tuple by tuple; execute at once what arrives at once."""
-        truth, post, talks, coming = self.truth, self._post, self._talks, self._coming
+        truth, post, conversations, coming = (
+            self.truth,
+            self._post,
+            self._conversations,
+            self._coming,
+        )
         parcels, instances, carried = post.parcels, self._instances, self._carried
         delays = self._network.delays
         columns = (self._times, self._edges, self._senders, self._codes, self._taken)
@@ -144,10 +149,10 @@ class Listener:
                 self._land(now)
             if parcels and parcels[0][0] <= now:
                 post.deliver(now, self._receive)
-            talk = talks.get(edge)
-            if talk is not None:
+            conversation = conversations.get(edge)
+            if conversation is not None:
                 truth.now, truth.taken = now, taken
-                instances[place], carried[place] = talk.dispatch(sender, code, now)
+                instances[place], carried[place] = conversation.dispatch(sender, code, now)
             if delays:
                 time = self._arrival(place, now)
                 if time > now:
@@ -155,20 +160,20 @@ class Listener:
                     truth.sent(instances[place], taken)
                     heappush(coming, (time, now, edge, sender, place))
                     continue
-            self._execute(place, now, taken * truth.rates[instances[place]], talk)
+            self._execute(place, now, taken * truth.rates[instances[place]], conversation)
 
     def _arrival(self, place: int, now: float) -> float:
         """Return when a tuple arrives that is sent now."""
-        passage, network = self._passages[self._edges[place]], self._network
-        start = int(passage.source.nodes[self._senders[place]])
+        edge_run, network = self._edge_runs[self._edges[place]], self._network
+        start = int(edge_run.source.nodes[self._senders[place]])
         end = self._nodes[self._instances[place]]
         if start == end:
             return now
         if network.bandwidth < np.inf:
             link = (start << 32) + end
-            size = float(passage.tuples.sizes[self._every.rows[place]])
-            now = max(now, passage.links.get(link, 0.0)) + size / network.bandwidth
-            passage.links[link] = now
+            size = float(edge_run.tuples.sizes[self._every.rows[place]])
+            now = max(now, edge_run.links.get(link, 0.0)) + size / network.bandwidth
+            edge_run.links[link] = now
         return now + network.latency
 
     def _land(self, now: float) -> None:
@@ -178,15 +183,17 @@ class Listener:
             time, closed, edge, _, place = heappop(coming)
             instance, taken = self._instances[place], self._taken[place]
             truth.landed(instance, taken)
-            talk = self._talks.get(edge)
-            if talk is not None and closed < talk.since:
-                talk = None
+            conversation = self._conversations.get(edge)
+            if conversation is not None and closed < conversation.since:
+                conversation = None
             if place < self._waiting and not np.isnan(self._every.seconds[place]):
-                self._execute(place, time, float(self._every.seconds[place]), talk)
+                self._execute(place, time, float(self._every.seconds[place]), conversation)
             else:
-                self._execute(place, time, taken * truth.rates[instance], talk)
+                self._execute(place, time, taken * truth.rates[instance], conversation)
 
-    def _execute(self, place: int, now: float, seconds: float, talk: Conversation | None) -> None:
+    def _execute(
+        self, place: int, now: float, seconds: float, conversation: Conversation | None
+    ) -> None:
         """Settle when a tuple is done that has arrived, and send what is reported of it."""
         instance, truth = self._instances[place], self.truth
         begin = truth.free[instance]
@@ -196,16 +203,16 @@ class Listener:
         self._order.append(place)
         self._started.append(begin)
         self._ended.append(end)
-        if talk is None or end >= self._until:
+        if conversation is None or end >= self._until:
             return
         sender, code, note = self._senders[place], self._codes[place], self._carried[place]
-        letters = talk.executed(instance, sender, code, seconds, end, note)
+        letters = conversation.executed(instance, sender, code, seconds, end, note)
         if letters:
             self._report(place, end, letters)
 
     def _report(self, place: int, end: float, letters: Any) -> None:
         edge, instance = self._edges[place], self._instances[place]
-        nodes = self._passages[edge].source.nodes
+        nodes = self._edge_runs[edge].source.nodes
         for whom, message in letters:
             time = end
             if self._network.latency and nodes[whom] != self._nodes[instance]:
@@ -215,7 +222,7 @@ class Listener:
     def _receive(self, edge: int, sender: int, message: Message, time: float) -> None:
         """Let a dispatcher take in a message."""
         self.truth.now = time
-        self._talks[edge].receive(sender, message, time)
+        self._conversations[edge].receive(sender, message, time)
 
 
 def _objects(values: list[Any]) -> Any:

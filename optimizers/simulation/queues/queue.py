@@ -1,4 +1,4 @@
-"""Stations: the instances of one operator, with their queues."""
+"""The queues of the instances of one operator."""
 
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from sketches.arrays import Floats, Integers
 Done: TypeAlias = tuple[Served, Arrivals]
 
 
-class Station:
+class OperatorQueues:
     """The instances of one operator: what waits at each, and when it has done what it has begun.
 
     Args:

@@ -108,7 +108,7 @@ class Tuple:
     instance: int
     taken: float
     carried: object = None
-    talk: object = None
+    conversation: object = None
     arrived: float = math.nan
     done: bool = False
     begun: float | None = None
@@ -149,7 +149,7 @@ class Naive:
         self.messages, self.letters, self.carried = [], defaultdict(int), defaultdict(int)
         self.sent, self.local = defaultdict(int), defaultdict(int)
         self.homes, self.rates = {}, {}
-        self.routers, self.dispatchers, self.reporters, self.talks = {}, {}, {}, {}
+        self.routers, self.dispatchers, self.reporters, self.conversations = {}, {}, {}, {}
         self.made_for, self.locals, self.limits = {}, {}, {}
         self.under(plan)
         for row, (source, _) in enumerate(self.rows):
@@ -177,7 +177,7 @@ class Naive:
         made_for = grouping, instances, senders if grouping.listens else None
         same, self.made_for[edge.name] = made_for == before, made_for
         if not same:
-            self.talks[edge.name] = object()
+            self.conversations[edge.name] = object()
             for known in (self.routers, self.dispatchers, self.reporters):
                 for key in [key for key in known if key[0] == edge.name]:
                     del known[key]
@@ -320,7 +320,7 @@ class Naive:
             return
         edge = self.into(operator)[one.edge]
         reporter = self.reporters.get((edge.name, instance))
-        if reporter is None or one.talk is not self.talks[edge.name]:
+        if reporter is None or one.conversation is not self.conversations[edge.name]:
             return
         code = self.code(edge, one.row)
         sender = one.sender % self.made_for[edge.name][2]
@@ -370,7 +370,7 @@ class Naive:
             instance,
             self.seconds(edge.target, row),
             carried,
-            self.talks[edge.name],
+            self.conversations[edge.name],
         )
         self.there[edge.target].append(one)
         self.left[edge.target] += 1

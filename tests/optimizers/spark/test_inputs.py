@@ -17,7 +17,7 @@ from optimizers.errors import CheckpointError
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.location import Location
 from optimizers.spark import Sized, SparkEngine
-from optimizers.spark.broadcasts import Sharing
+from optimizers.spark.broadcasts import Broadcasts
 
 pytestmark = pytest.mark.spark
 
@@ -314,12 +314,12 @@ class TestStopping:
 
 
 def test_executors_that_do_not_share_the_folder_are_told_of(spark, engine, monkeypatch):
-    made = Sharing.__init__
+    made = Broadcasts.__init__
 
     def elsewhere(self, context, checkpoint=None):
         made(self, context, "the checkpoint that the driver sees")
 
-    monkeypatch.setattr(Sharing, "__init__", elsewhere)
+    monkeypatch.setattr(Broadcasts, "__init__", elsewhere)
 
     with pytest.raises(CheckpointError, match="executors do not share this folder"):
         engine.run(JOB, rows(spark, "a"))

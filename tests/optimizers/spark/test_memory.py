@@ -17,8 +17,8 @@ from optimizers.layout import Layout
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings, Ticket, Work
 from optimizers.spark import SparkEngine, tasks
-from optimizers.spark import broadcasts as sharing_module
-from optimizers.spark.broadcasts import Sharing
+from optimizers.spark import broadcasts
+from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.tasks import SharedWork
 
 pytestmark = pytest.mark.spark
@@ -52,7 +52,7 @@ class TestSharing:
     def test_sends_work_once_and_takes_back_what_was_before(self, spark):
         before, sharing, first, second = (
             files_in(spark),
-            Sharing(spark.sparkContext),
+            Broadcasts(spark.sparkContext),
             work(),
             work(),
         )
@@ -70,7 +70,7 @@ class TestSharing:
         assert before == files_in(spark)
 
     def test_sends_work_again_after_it_was_taken_back(self, spark):
-        sharing, job = Sharing(spark.sparkContext), work()
+        sharing, job = Broadcasts(spark.sparkContext), work()
         first = sharing.of(job)
         sharing.end()
 
@@ -83,10 +83,10 @@ class TestSharing:
         sharing.end()
 
     def test_sends_a_large_ticket_once_a_batch_and_takes_it_back(self, spark, monkeypatch):
-        before, sharing = files_in(spark), Sharing(spark.sparkContext)
+        before, sharing = files_in(spark), Broadcasts(spark.sparkContext)
         small, large, next_one = (Ticket(number, first=False, state={}) for number in range(3))
         assert small is sharing.ticket(small)
-        monkeypatch.setattr(sharing_module, "_LARGE", 10)
+        monkeypatch.setattr(broadcasts, "_LARGE", 10)
 
         one = sharing.ticket(large)
         assert one is sharing.ticket(large)
@@ -100,7 +100,7 @@ class TestSharing:
         assert before == files_in(spark)
 
     def test_a_run_with_large_tickets_leaves_nothing_behind(self, spark, tmp_path, monkeypatch):
-        monkeypatch.setattr(sharing_module, "_LARGE", 10)
+        monkeypatch.setattr(broadcasts, "_LARGE", 10)
         before = files_in(spark)
         engine = SparkEngine(checkpoint=str(tmp_path / "job"), spark=spark)
         rows = spark.createDataFrame(pa.table({"k": [1, 2, 3]}))

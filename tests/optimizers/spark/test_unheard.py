@@ -8,7 +8,7 @@ import pytest
 from optimizers import Topology
 from optimizers.folds import Count
 from optimizers.spark import SparkEngine
-from optimizers.spark.muted_logs import _Loggers, hush_end, hushed
+from optimizers.spark.muted_logs import _Loggers, hush_end, muted
 
 pytestmark = pytest.mark.spark
 
@@ -49,9 +49,9 @@ def log4j(spark, monkeypatch):
 def test_loggers_are_silent_while_a_job_runs_and_then_as_they_were(spark, log4j):
     before = log4j(EXECUTOR)
 
-    with hushed(spark):
+    with muted(spark):
         assert log4j(EXECUTOR) == log4j(LOUD) == ("OFF", True)
-        with hushed(spark, writing=True):
+        with muted(spark, writing=True):
             assert log4j("org.apache.spark.util.Utils") == ("OFF", True)
         assert log4j("org.apache.spark.util.Utils")[0] != "OFF"
         assert log4j(EXECUTOR) == log4j(LOUD) == ("OFF", True)
@@ -62,7 +62,7 @@ def test_loggers_are_silent_while_a_job_runs_and_then_as_they_were(spark, log4j)
 
 
 def test_they_speak_again_after_an_error(spark, log4j):
-    with pytest.raises(OwnError), hushed(spark):
+    with pytest.raises(OwnError), muted(spark):
         raise OwnError
 
     assert log4j(LOUD) == ("DEBUG", True)
@@ -71,7 +71,7 @@ def test_they_speak_again_after_an_error(spark, log4j):
 def test_they_are_left_alone_under_the_debug_setting(spark, log4j, monkeypatch):
     monkeypatch.setenv("PENSTOCK_DEBUG", "1")
 
-    with hushed(spark):
+    with muted(spark):
         assert log4j(LOUD) == ("DEBUG", True)
 
 

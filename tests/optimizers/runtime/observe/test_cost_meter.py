@@ -14,7 +14,7 @@ from optimizers.errors import FoldError
 from optimizers.folds import each_row
 from optimizers.folds.rows import as_batches
 from optimizers.runtime.observe import cost_meter
-from optimizers.runtime.observe.call_mode import Trial, Way
+from optimizers.runtime.observe.call_mode import CallMode, CallTrial
 from optimizers.runtime.observe.cost_meter import CostMeter
 from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen
 from optimizers.runtime.task.reports import TaskReport
@@ -79,7 +79,7 @@ def means(meter):
 
 def tried(*meters):
     """The way that is chosen after what these have tried."""
-    trial = Trial()
+    trial = CallTrial()
     for meter in meters:
         for table in report_of(meter).observed.get(Observation.of("trial", "w"), []):
             trial.add(table)
@@ -93,7 +93,7 @@ def true_cost(key):
 class TestFunctionsOfBatches:
     def test_apart_each_tuple_has_what_it_cost(self):
         clock = Clock()
-        meter = CostMeter("w", clock.busy(0.25, true_cost), 100, Way.APART, clock)
+        meter = CostMeter("w", clock.busy(0.25, true_cost), 100, CallMode.APART, clock)
         column = keys(2_000)
 
         run(meter, batch_of(column[:1_000]), batch_of(column[1_000:]))
@@ -106,7 +106,7 @@ class TestFunctionsOfBatches:
 
     def test_runs_of_one_key_go_together_and_long_ones_in_parts(self):
         clock = Clock()
-        meter = CostMeter("w", clock.busy(0.0, true_cost), 100, Way.APART, clock)
+        meter = CostMeter("w", clock.busy(0.0, true_cost), 100, CallMode.APART, clock)
 
         run(meter, batch_of(np.repeat([3, 5, 3], [2, 300, 1])))
 
@@ -114,7 +114,7 @@ class TestFunctionsOfBatches:
 
     def test_together_each_tuple_of_a_call_counts_alike(self):
         clock = Clock()
-        meter = CostMeter("w", clock.busy(0.0, true_cost), 100, Way.TOGETHER, clock)
+        meter = CostMeter("w", clock.busy(0.0, true_cost), 100, CallMode.TOGETHER, clock)
 
         run(meter, batch_of([0, 1, 1, 2]), batch_of([3]))
 
@@ -122,7 +122,7 @@ class TestFunctionsOfBatches:
         assert {} == told(meter, EACH)
         assert [4, 1] == clock.calls
 
-    @pytest.mark.parametrize("way", [Way.TOGETHER, Way.UNKNOWN])
+    @pytest.mark.parametrize("way", [CallMode.TOGETHER, CallMode.UNKNOWN])
     def test_where_all_count_alike_a_few_tuples_stand_for_all(self, way):
         clock = Clock()
         busy = clock.busy(0.0, lambda key: 1.0)
@@ -135,18 +135,19 @@ class TestFunctionsOfBatches:
 
     def test_of_tuples_that_are_told_apart_each_is_looked_at(self):
         clock = Clock()
-        meter = CostMeter("w", clock.busy(0.0, true_cost), 9, Way.APART, clock, looked_at=1)
+        meter = CostMeter("w", clock.busy(0.0, true_cost), 9, CallMode.APART, clock, looked_at=1)
 
         run(meter, batch_of([0, 1, 2, 1]))
 
         assert {0: (1, 1), 1: (2, 4), 2: (1, 4)} == told(meter)
 
     @pytest.mark.parametrize(
-        ("per_call", "way"), [(0.0, Way.APART), (10.0, Way.APART), (1_000.0, Way.TOGETHER)]
+        ("per_call", "way"),
+        [(0.0, CallMode.APART), (10.0, CallMode.APART), (1_000.0, CallMode.TOGETHER)],
     )
     def test_a_few_tuples_alone_tell_what_a_call_costs(self, per_call, way):
         clock = Clock()
-        meter = CostMeter("w", clock.busy(per_call, true_cost), 100, Way.UNKNOWN, clock)
+        meter = CostMeter("w", clock.busy(per_call, true_cost), 100, CallMode.UNKNOWN, clock)
 
         run(meter, batch_of(keys(1_000)))
 
@@ -174,7 +175,9 @@ class TestFunctionsOfBatches:
             run(meter, batch_of(keys(20, seed)))
 
         # Four of twenty are tried alone, and it takes 32 of them.
-        assert [Way.UNKNOWN] * 7 + [Way.APART] * 3 == [tried(*meters[: n + 1]) for n in range(10)]
+        assert [CallMode.UNKNOWN] * 7 + [CallMode.APART] * 3 == [
+            tried(*meters[: n + 1]) for n in range(10)
+        ]
 
     @pytest.mark.parametrize("count", [1, 2, 4])
     def test_very_few_tuples_go_in_one_call(self, count):
@@ -183,7 +186,7 @@ class TestFunctionsOfBatches:
 
         run(meter, *[batch_of(keys(count, seed)) for seed in range(20)])
 
-        assert Way.UNKNOWN is tried(meter)
+        assert CallMode.UNKNOWN is tried(meter)
         assert [count] * 20 == clock.calls
 
     def test_one_long_wait_does_not_make_tuples_look_slow_alone(self):
@@ -197,9 +200,9 @@ class TestFunctionsOfBatches:
         meter = CostMeter("w", work, 100, clock=clock)
         run(meter, batch_of(keys(300)))
 
-        assert Way.APART is tried(meter)
+        assert CallMode.APART is tried(meter)
 
-    @pytest.mark.parametrize("way", Way)
+    @pytest.mark.parametrize("way", CallMode)
     def test_the_time_of_those_who_take_the_results_does_not_count(self, way):
         clock = Clock()
 
@@ -214,7 +217,7 @@ class TestFunctionsOfBatches:
 
         assert {1.0} == set(means(meter).values())
 
-    @pytest.mark.parametrize("way", [Way.UNKNOWN, Way.APART])
+    @pytest.mark.parametrize("way", [CallMode.UNKNOWN, CallMode.APART])
     def test_a_function_that_cannot_do_with_one_tuple_gets_all_of_them(self, way):
         def work(batch):
             if len(batch) == 1:
@@ -226,7 +229,7 @@ class TestFunctionsOfBatches:
 
         made = run(meter, batch, batch)
 
-        assert Way.TOGETHER is tried(meter)
+        assert CallMode.TOGETHER is tried(meter)
         assert 2 * batch.to_pylist() == pa.Table.from_batches(made).to_pylist()
         assert 1_000 == sum(count for count, _ in told(meter, MEAN).values())
 
@@ -238,13 +241,13 @@ class TestFunctionsOfBatches:
                 [{"m": 0.5 if row["n"] == odd else row["n"]} for row in rows]
             )
 
-        meter = CostMeter("w", work, 100, Way.APART)
+        meter = CostMeter("w", work, 100, CallMode.APART)
 
         made = run(meter, batch_of(np.arange(500)))
 
         expected = [0.5 if n == odd else n for n in range(500)]
         assert expected == [row["m"] for part in made for row in part.to_pylist()]
-        assert Way.TOGETHER is tried(meter)
+        assert CallMode.TOGETHER is tried(meter)
 
     @pytest.mark.parametrize("missing", [0, 150])
     def test_nothing_but_nulls_in_few_tuples_are_no_other_type(self, missing):
@@ -254,19 +257,19 @@ class TestFunctionsOfBatches:
                 [{"m": None if row["n"] == missing else row["n"]} for row in rows]
             )
 
-        meter = CostMeter("w", work, 100, Way.APART)
+        meter = CostMeter("w", work, 100, CallMode.APART)
 
         made = run(meter, batch_of(np.arange(500)))
 
         expected = [None if n == missing else n for n in range(500)]
         assert expected == [row["m"] for part in made for row in part.to_pylist()]
-        assert Way.TOGETHER is not tried(meter)
+        assert CallMode.TOGETHER is not tried(meter)
 
     def test_an_error_that_is_no_matter_of_how_many_comes_through(self):
         def work(batch):
             raise ZeroDivisionError
 
-        for way in Way:
+        for way in CallMode:
             with pytest.raises(ZeroDivisionError):
                 run(CostMeter("w", work, 100, way), batch_of(keys(500)))
 
@@ -352,7 +355,9 @@ FUNCTIONS = st.sampled_from((
 
 @settings(max_examples=60)
 @given(
-    FUNCTIONS, st.sampled_from(Way), st.lists(st.sampled_from((1, 4, 20, 400, 1_500)), max_size=3)
+    FUNCTIONS,
+    st.sampled_from(CallMode),
+    st.lists(st.sampled_from((1, 4, 20, 400, 1_500)), max_size=3),
 )
 def test_what_comes_out_is_the_same_and_cut_the_same_whatever_the_clock_says(function, way, sizes):
     batches = [

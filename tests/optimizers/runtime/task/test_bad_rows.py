@@ -19,7 +19,7 @@ from optimizers.folds import Count, EachKey, Emit, each_row
 from optimizers.folds.rows import Batches
 from optimizers.runtime.local_runner import run_batch
 from optimizers.runtime.log.job_identity import Identity
-from optimizers.runtime.observe.call_mode import Way
+from optimizers.runtime.observe.call_mode import CallMode
 from optimizers.runtime.observe.cost_meter import CostMeter
 from optimizers.runtime.task.bad_rows import ASIDE
 from optimizers.runtime.task.reports import TaskReport
@@ -438,7 +438,7 @@ class TestCosts:
         }
 
     def test_of_functions_of_batches_stay_those_of_each_row(self):
-        told = self.told(doubled_batch, Way.APART, None)
+        told = self.told(doubled_batch, CallMode.APART, None)
 
         assert [("costs", "f", "str", "each")] == list(told)
 
@@ -449,7 +449,7 @@ class TestCosts:
             now[0] += {"a": 1, "b": 50, "c": 3, "d": 4}[row["k"]]
             return doubled(row)
 
-        told = self.told(each_row(slow), Way.UNKNOWN, lambda: now[0])
+        told = self.told(each_row(slow), CallMode.UNKNOWN, lambda: now[0])
 
         (rows,) = told.values()
         assert {"a": 1, "b": 50, "c": 3, "d": 4} == {r["key"]: r["seconds"] for r in rows}
