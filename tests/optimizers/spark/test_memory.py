@@ -16,8 +16,7 @@ from optimizers.folds import Count
 from optimizers.layout import Layout
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings, Ticket, Work
-from optimizers.spark import SparkEngine, tasks
-from optimizers.spark import broadcasts
+from optimizers.spark import SparkEngine, broadcasts, tasks
 from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.tasks import SharedWork
 
