@@ -184,7 +184,11 @@ BAD = {
     "key empty": (Topology, JOB % ('{"name":"a","key":[]}', ""), ["operators[0]", "no column"]),
     "key of a number": (Topology, JOB % ('{"name":"a","key":[1]}', ""), ["key[0] is 1"]),
     "apply a number": (Topology, JOB % ('{"name":"a","apply":1}', ""), ["'apply' is 1"]),
-    "apply no place": (Topology, JOB % ('{"name":"a","apply":"x"}', ""), ["'x' is not the place"]),
+    "apply no place": (
+        Topology,
+        JOB % ('{"name":"a","apply":"x"}', ""),
+        ["'x' is not an import path"],
+    ),
     "partial 1": (Topology, JOB % ('{"name":"a","partial":1}', ""), ["'partial' is 1", "bool"]),
     "cycle": (
         Topology,
