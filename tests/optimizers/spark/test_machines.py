@@ -193,7 +193,7 @@ def test_a_run_follows_its_executors(spark, tmp_path, executors):
     assert 2 == cached().size() - before  # an anchor for each stage
     executors.hosts = {"y": ["9"], "z": ["10"]}
     run.execute(rows)  # looks at the end of the batch
-    # The plan in force has "a" on "y" as well: the host that came takes over from the one that left.
+    # The plan in force has "a" on "y", too: the host that came takes over from the one that left.
     assert ("z", "z") == run.layout.homes["b"].nodes
     assert 0 == cached().size() - before
     run.execute(rows)
