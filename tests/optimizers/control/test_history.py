@@ -17,7 +17,7 @@ from optimizers import Deployment, Node, Note, Plan
 from optimizers.control.decision import Decision
 from optimizers.control.history import History
 from optimizers.control.plan_outline import PlanOutline, outline_of
-from optimizers.runtime.observe.call_mode import SCHEMA, Trial, Way
+from optimizers.runtime.observe.call_mode import SCHEMA, CallMode, CallTrial
 from sketches.cost_sketch import CostSketch
 
 NOTE = Note("Me", "a", "it is better")
@@ -173,11 +173,11 @@ class TestOutlines:
 
 
 def test_a_function_that_is_never_tried_enough_does_not_fill_the_memory():
-    trial = Trial()
+    trial = CallTrial()
     for number in range(3_000):
         rows = [{"rows": 1, "alone": True, "seconds": float(number)}]
         trial.add(SCHEMA.empty_table().from_pylist(rows, SCHEMA))
 
-    assert Way.UNKNOWN is trial.way
+    assert CallMode.UNKNOWN is trial.way
     assert 1_024 == len(trial.alone)
     assert 2_999.0 == trial.alone[-1]
