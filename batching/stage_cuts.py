@@ -21,7 +21,7 @@ def fused(job: StageJob) -> Integers:
 
 
 def fastest_stages(job: StageJob, costs: StageCosts, cores: int, rows: float) -> Stages:
-    """Return the stages and tasks with which a batch of so many rows takes least.
+    """Return the stages and tasks with which a batch of this many rows takes least.
 
     Exact. With the operator that begins a stage, and its tasks, what another operator adds to the
     stage does not depend on any other; so the best below each operator is put together from the

@@ -163,7 +163,7 @@ def cores_for(
 
 
 def highest_rate(job: StageJob, costs: StageCosts, *, cores: int) -> float:
-    """Return the rate below which so many cores carry what comes, in batches large enough."""
+    """Return the rate below which this many cores carry what comes, in batches large enough."""
     cores = whole("cores", cores, at_least=1, at_most=MOST_CORES)
     stages = fastest_stages(job, StageCosts(0, 0, 0, costs.byte, costs.work), cores, 1.0)
     each = batch_time(job, costs, stages, cores).each

@@ -204,7 +204,7 @@ class BatchTime:
     cores_each: float
 
     def seconds(self, rows: float) -> float:
-        """Return what a batch of so many rows takes."""
+        """Return what a batch of this many rows takes."""
         return self.fixed + rows * self.each
 
     def settled(self, rate: float) -> float:

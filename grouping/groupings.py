@@ -49,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(Grouping):
-    """Deal tuples out in turn: even counts, whatever their keys.
+    """Deal tuples out in turn: even counts, regardless of their keys.
 
     >>> Shuffle().router(3, sender=1).route(4).tolist()
     [1, 2, 0, 1]

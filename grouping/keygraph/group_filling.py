@@ -20,7 +20,7 @@ from grouping.keygraph.spreading import hottest
 from sketches.arrays import Floats, Integers, Parts
 
 _IMBALANCE = 1.5  # between the groups of one instance: less would tear communities apart
-_ENOUGH_KEYS = 1.25  # for each group; of fewer METIS cannot make so many parts
+_ENOUGH_KEYS = 1.25  # for each group; with fewer, METIS cannot fill all parts
 _LEAST_SHARE = 0.3  # of that of parts that the instance has
 _NOTHING = 1e-9  # of a load: what rounding leaves of it
 _INERTIA = 0.2  # a key that changes its group within an instance moves no state

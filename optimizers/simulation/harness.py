@@ -53,7 +53,7 @@ class SimulationHarness:
         """Record a batch, given the rows of each source: those of tables come at an even rate.
 
         Raises:
-            InvalidValueError: nobody says when the rows of a table come, or a batch comes before
+            InvalidValueError: nothing says when the rows of a table come, or a batch comes before
                 the one before it is all there.
         """
         streams = {name: self._streamed(name, given) for name, given in rows.items()}
