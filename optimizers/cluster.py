@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from optimizers.plan import Plan
 
 
+_SIZES = ("cores", "memory", "bandwidth")
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One machine.
@@ -24,20 +27,33 @@ class Node:
         name: how it is called in plans and reports.
         capacity: how much work it does per second, relative to the others.
         rack: the machines that share a switch with it share this name.
+        cores: how many instances it can run at the same time; None where that is not known.
+        memory: how many bytes of memory it has for the job; None where that is not known.
+        bandwidth: how many bytes a second its link carries, each way; None where that is not
+            known.
     """
 
     name: str
     capacity: float = 1.0
     rack: str = "rack-0"
+    cores: float | None = None
+    memory: float | None = None
+    bandwidth: float | None = None
 
     def __post_init__(self) -> None:
         check_name("node", self.name)
         check_name("rack", self.rack)
         object.__setattr__(self, "capacity", number("capacity", self.capacity, above=0))
+        for name in _SIZES:
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, number(name, given, above=0))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields as JSON types."""
-        return {"name": self.name, "capacity": self.capacity, "rack": self.rack}
+        """Return its fields as JSON types; what is not known is left out."""
+        sizes = {name: getattr(self, name) for name in _SIZES}
+        known = {name: size for name, size in sizes.items() if size is not None}
+        return {"name": self.name, "capacity": self.capacity, "rack": self.rack, **known}
 
     @classmethod
     def from_record(cls, record: Record) -> "Node":
@@ -46,6 +62,7 @@ class Node:
             record.take("name", str),
             record.take("capacity", float, 1.0),
             record.take("rack", str, "rack-0"),
+            *(record.optional(name, float) for name in _SIZES),
         )
 
 
@@ -102,6 +119,20 @@ class Cluster:
                 for place in range(whole("count", count, at_least=1))
             )
         )
+
+    @property
+    def typical(self) -> Node:
+        """A node of capacity 1 with as much of all else as the nodes have for their capacity.
+
+        >>> Cluster((Node("a", 2.0, cores=8), Node("b", 1.0, cores=4))).typical.cores
+        4.0
+
+        What is not known of some node is not known of it either.
+        """
+        capacity = sum(node.capacity for node in self.nodes)
+        sizes = {name: [getattr(node, name) for node in self.nodes] for name in _SIZES}
+        known = {name: sum(found) / capacity for name, found in sizes.items() if None not in found}
+        return Node("typical", **known)
 
     @property
     def working(self) -> tuple[Node, ...]:

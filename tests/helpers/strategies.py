@@ -93,7 +93,8 @@ def topologies(draw, max_size=5, declared=edges):
 
 def nodes(name):
     capacities = st.floats(1e-3, 1e3)
-    return st.builds(Node, st.just(name), capacities, st.sampled_from(RACKS))
+    sizes = st.none() | st.floats(1e-3, 1e12)
+    return st.builds(Node, st.just(name), capacities, st.sampled_from(RACKS), sizes, sizes, sizes)
 
 
 @st.composite

@@ -56,6 +56,13 @@ BAD = {
     "capacity infinite": (lambda: Node("a", math.inf), InvalidValueError, ["capacity=inf"]),
     "capacity True": (lambda: Node("a", True), InvalidValueError, ["capacity=True"]),  # noqa: FBT003
     "capacity text": (lambda: Node("a", "2"), InvalidValueError, ["capacity='2'"]),
+    "no cores": (lambda: Node("a", cores=0), InvalidValueError, ["cores=0"]),
+    "memory text": (lambda: Node("a", memory="1g"), InvalidValueError, ["memory='1g'"]),
+    "bandwidth infinite": (
+        lambda: Node("a", bandwidth=math.inf),
+        InvalidValueError,
+        ["bandwidth=inf"],
+    ),
     "uniform none": (lambda: Cluster.uniform(0), InvalidValueError, ["count=0"]),
     "uniform half": (lambda: Cluster.uniform(1.5), InvalidValueError, ["count=1.5"]),
     "uniform no racks": (lambda: Cluster.uniform(2, racks=0), InvalidValueError, ["racks=0"]),
@@ -113,6 +120,19 @@ def test_instances_are_dealt_to_working_nodes_in_turn(cluster, instances):
 
     assert tuple(expected[:instances]) == cluster.deal(instances)
     assert names == [node.name for node in cluster.working]
+
+
+@given(clusters())
+def test_the_typical_node_has_the_share_of_what_all_have_that_capacity_1_is(cluster):
+    typical, whole = cluster.typical, sum(node.capacity for node in cluster.nodes)
+
+    assert typical.capacity == 1.0
+    for name in ("cores", "memory", "bandwidth"):
+        sizes = [getattr(node, name) for node in cluster.nodes]
+        if None in sizes:
+            assert getattr(typical, name) is None
+        else:
+            assert getattr(typical, name) * whole == pytest.approx(sum(sizes))
 
 
 def test_draining_is_a_sorted_set_of_names():

@@ -240,6 +240,8 @@ def test_what_may_be_absent_may_be_null_or_left_out():
     )
     assert Plan() == Plan.from_json('{"penstock":"plan","version":1}')
     assert Cluster((Node("a"),)) == Cluster.from_json(NODES % '"nodes":[{"name":"a","capacity":1}]')
+    sized = '"nodes":[{"name":"a","cores":4,"memory":null}]'
+    assert Cluster((Node("a", cores=4.0),)) == Cluster.from_json(NODES % sized)
 
 
 LITERALS = (
