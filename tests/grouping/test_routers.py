@@ -2,7 +2,6 @@
 
 import copy
 import json
-import math
 import os
 import pickle
 import subprocess
@@ -12,10 +11,10 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
+from each_grouping import ALL_SPECS, EACH, GROUPS, INSTANCES, KEYED, TABLE, skewed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouping.grouping import Grouping
 from grouping.groupings import (
     GROUPINGS,
     DChoices,
@@ -25,7 +24,6 @@ from grouping.groupings import (
     GroupTable,
     LeastWork,
     LocalOrShuffle,
-    OnlineShuffle,
     PartialKey,
     RoutingTable,
     ShortestQueue,
@@ -39,48 +37,9 @@ from grouping.groupings import (
 from grouping.hashing import hash_parts
 from grouping.skew.heavy_keys import choices_needed
 from sketches.cost_sketch import CostSketch
-from sketches.errors import CorruptDataError, InvalidKeyError, InvalidValueError
+from sketches.errors import InvalidValueError
 
 KEYS = st.lists(st.integers(0, 12), max_size=60)
-INSTANCES = 5
-TABLE = RoutingTable([0, 1, 2, 7], [3, 3, 0, 4], INSTANCES)
-GROUPS = GroupTable([0, 1, 2, 7], [3, 3, 0, 15], 16)
-COSTS = CostSketch(width=16, depth=2, exact=4)
-COSTS.update([0, 1, 2, 3], [1.0, 2.0, 3.0, 9.0])
-EACH = (
-    Shuffle(),
-    LocalOrShuffle(),
-    Fields(),
-    PartialKey(),
-    PartialKey(3),
-    DChoices(),
-    DChoices(threshold=0.25, tolerance=0.5),
-    WChoices(),
-    WChoices(threshold=0.3),
-    TABLE,
-    GROUPS,
-    DistributionAware(TABLE, [0, 1, 2, 3, 4, 4, 4]),
-    WorstCase(TABLE),
-    LeastWork(),
-    LeastWork(costs=COSTS),
-    LeastWork(costs=COSTS, paces=(1.0, 2.0, 1.0, 1.0, 0.5)),
-    OnlineShuffle(),
-    OnlineShuffle(window=16, tolerance=0.5, resync=16, wall_clock=True),
-    ShortestQueue(acknowledge=8),
-    TwoChoices(seed=3),
-)
-ALL_SPECS = pytest.mark.parametrize("grouping", EACH, ids=repr)
-# The routers of those that listen to instances deal tuples out in turn.
-BY_KEY = [grouping for grouping in EACH if grouping.needs_key and not grouping.listens]
-KEYED = pytest.mark.parametrize("grouping", BY_KEY, ids=repr)
-
-
-def skewed(size, *, exponent=1.4, seed=3, distinct=20_000):
-    """Keys by Zipf's law, in an order that says nothing about how frequent they are."""
-    rng = np.random.default_rng(seed)
-    weights = np.arange(1, distinct + 1) ** -exponent
-    ranks = rng.choice(distinct, size, p=weights / weights.sum())
-    return rng.permutation(distinct)[ranks]
 
 
 def imbalance(parts, instances):
@@ -391,65 +350,6 @@ def test_senders_begin_with_different_instances_where_the_choice_is_free():
     assert [next(part for part in turn if part not in loaded) for turn in turns] == first
 
 
-# Refusals: each names the value, and changes nothing.
-
-
-@ALL_SPECS
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"instances": 0}, "instances=0"),
-        ({"instances": -3}, "instances=-3"),
-        ({"instances": 1 << 31}, "instances=2147483648"),
-        ({"instances": 2.0}, "instances=2.0"),
-        ({"instances": True}, "instances=True"),
-        ({"sender": -1}, "sender=-1"),
-        ({"sender": None}, "sender=None"),
-        ({"local": [0, 5]}, r"local\[1\]=5 is out of range; it must be from 0 to 4"),
-        ({"local": [-1]}, r"local\[0\]=-1"),
-        ({"local": [1, 1]}, r"local=\[1, 1\] names an instance twice"),
-        ({"local": 1}, "local=1 is not a list"),
-        ({"local": {1}}, "is a set"),
-        ({"local": [0.5]}, r"local\[0\]=0.5"),
-    ],
-)
-def test_a_router_cannot_be_made_of_wrong_numbers(grouping, arguments, words):
-    with pytest.raises(InvalidValueError, match=words):
-        grouping.router(**{"instances": INSTANCES, **arguments})
-
-
-@pytest.mark.parametrize("grouping", [g for g in EACH if g.instances], ids=repr)
-def test_what_was_made_for_five_instances_does_not_route_to_six(grouping):
-    with pytest.raises(InvalidValueError, match=r"instances=6, but .* made for 5; make one for 6"):
-        grouping.router(6)
-
-
-@KEYED
-def test_a_router_by_key_needs_a_key_for_each_row_and_is_as_it_was_without(grouping):
-    keys = skewed(1_000, distinct=15)
-    router, twin = (grouping.router(INSTANCES) for _ in range(2))
-    router.route(500, keys[:500])
-    twin.route(500, keys[:500])
-
-    with pytest.raises(InvalidKeyError, match="chooses by a key and got 300 rows without"):
-        router.route(300)
-    with pytest.raises(InvalidValueError, match="rows=3 and 2 keys"):
-        router.route(3, [1, 2])
-    with pytest.raises(InvalidKeyError):
-        router.route(2, [1, None])
-    with pytest.raises(InvalidKeyError):
-        router.route(1, "k")
-
-    assert twin.route(500, keys[500:]).tolist() == router.route(500, keys[500:]).tolist()
-
-
-@ALL_SPECS
-@pytest.mark.parametrize("rows", [-1, 2.0, None, True, 1 << 31])
-def test_rows_are_counted_in_whole_numbers(grouping, rows):
-    with pytest.raises(InvalidValueError, match=f"rows={rows}"):
-        grouping.router(INSTANCES).route(rows, [1, 2])
-
-
 @ALL_SPECS
 def test_an_empty_batch_is_routed_nowhere(grouping):
     parts = grouping.router(INSTANCES).route(0, [])
@@ -462,43 +362,6 @@ def test_routers_without_a_key_take_no_notice_of_one():
     assert [0, 1, 2] == Shuffle().router(4).route(3, object()).tolist()
 
 
-@pytest.mark.parametrize("kind", [DChoices, WChoices])
-@pytest.mark.parametrize("threshold", [0, -0.1, 1.5, math.nan, math.inf, "0.1", True])
-def test_a_threshold_is_a_share(kind, threshold):
-    with pytest.raises(InvalidValueError, match=f"threshold={threshold!r}"):
-        kind(threshold)
-    with pytest.raises(CorruptDataError, match="threshold="):
-        grouping_from_dict({"kind": kind.kind, "threshold": threshold})
-
-
-@pytest.mark.parametrize("tolerance", [0, -1, 2, math.nan, None])
-def test_a_tolerance_is_a_share(tolerance):
-    with pytest.raises(InvalidValueError, match=f"tolerance={tolerance!r}"):
-        DChoices(tolerance=tolerance)
-
-
-@pytest.mark.parametrize("kind", ["worst_case", "distribution_aware"])
-@pytest.mark.parametrize("table", [None, [], {"instances": 1}, {"keys": [], "instances": 1}])
-def test_a_document_without_a_table_is_refused(kind, table):
-    data = {"kind": kind, "table": table}
-    if kind == "distribution_aware":
-        data["cells"] = [0]
-
-    with pytest.raises(CorruptDataError, match=r"table=|keys=None|parts"):
-        grouping_from_dict(data)
-
-
 def test_the_worst_case_is_that_of_a_table():
     with pytest.raises(InvalidValueError, match=r"table=Fields\(\) is not a RoutingTable"):
         WorstCase(Fields())
-
-
-class Silent(Grouping):
-    """A grouping whose author has not said how it routes."""
-
-    kind = "silent"
-
-
-def test_a_grouping_that_cannot_route_says_so():
-    with pytest.raises(InvalidValueError, match="Silent does not say how it routes; define"):
-        Silent().router(3)

@@ -1,62 +1,19 @@
+"""Count-Min: what an estimate is worth, plain sums in any order, and all of it in any order."""
+
 import math
-import sys
 from collections import Counter
 
 import numpy as np
 import pytest
+from count_min_streams import BOTH, INTEGERS, KINDS, SHAPES, STREAMS, WEIGHTS, counted, fed, zipf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sketches import wire
 from sketches.count_min import CountMin
 from sketches.errors import (
-    CorruptDataError,
-    InvalidKeyError,
-    InvalidValueError,
-    MergeError,
     PenstockError,
 )
-
-# Multiples of 1/4 below 2^20 add up exactly in any order, so laws can be asked of the last bit.
-WEIGHTS = st.integers(0, 2**22).map(lambda quarters: quarters / 4)
-INTEGERS = st.integers(-3, 30) | st.integers(-(2**63), 2**63 - 1)
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
-KINDS = {
-    "int": INTEGERS,
-    "str": TEXTS,
-    "bytes": st.binary(max_size=12),
-    "(int, str)": st.tuples(INTEGERS, TEXTS),
-}
-SHAPES = st.builds(
-    dict,
-    width=st.integers(1, 40),
-    depth=st.integers(1, 5),
-    seed=st.integers(0, 2**64 - 1),
-)
-STREAMS = st.lists(st.tuples(INTEGERS, WEIGHTS), max_size=60)
-BOTH = pytest.mark.parametrize("conservative", [False, True], ids=["plain", "conservative"])
-
-
-def fed(stream, *, conservative=False, **shape):
-    """A sketch that got the (key, weight) pairs as one batch."""
-    sketch = CountMin(**shape, conservative=conservative)
-    sketch.update([key for key, _ in stream], [weight for _, weight in stream])
-    return sketch
-
-
-def counted(stream):
-    """The true weight of each key."""
-    counts = Counter()
-    for key, weight in stream:
-        counts[key] += weight
-    return counts
-
-
-def zipf(*, keys, exponent, length, seed):
-    shares = 1 / np.arange(1, keys + 1) ** exponent
-    return np.random.default_rng(seed).choice(keys, size=length, p=shares / shares.sum())
-
 
 # --- what an estimate is worth -------------------------------------------------------------------
 
@@ -201,84 +158,6 @@ def test_a_lone_key_weighs_one():
     assert isinstance(sketch.total, float)
 
 
-# --- conservative: never below the truth, never above plain --------------------------------------
-
-
-@given(st.lists(STREAMS, max_size=4), SHAPES)
-def test_conservative_estimates_lie_between_the_truth_and_the_plain_ones(batches, shape):
-    plain, careful = CountMin(**shape), CountMin(**shape, conservative=True)
-    for batch in batches:
-        for sketch in (plain, careful):
-            sketch.update([key for key, _ in batch], [weight for _, weight in batch])
-    truth = counted([pair for batch in batches for pair in batch])
-    asked = [*truth, 12345, -99]
-    estimates = careful.estimate(asked)
-    assert (estimates >= [truth[key] for key in asked]).all()
-    assert (estimates <= plain.estimate(asked)).all()
-    assert plain.total == careful.total
-
-
-@given(STREAMS, SHAPES, st.randoms(use_true_random=False))
-def test_a_conservative_sketch_does_not_depend_on_the_order_within_a_batch(stream, shape, random):
-    shuffled = list(stream)
-    random.shuffle(shuffled)
-    expected = fed(stream, conservative=True, **shape)
-    assert expected == fed(shuffled, conservative=True, **shape)
-
-
-@given(st.lists(INTEGERS, max_size=40), SHAPES)
-def test_conservative_counts_equal_weights_of_one(keys, shape):
-    counting, weighing = (CountMin(**shape, conservative=True) for _ in range(2))
-    counting.update(keys)
-    weighing.update(keys, np.ones(len(keys)))
-    assert weighing == counting
-
-
-@given(STREAMS, STREAMS, SHAPES)
-def test_a_conservative_merge_is_an_upper_bound_below_the_plain_one(left, right, shape):
-    merged = fed(left, conservative=True, **shape) | fed(right, conservative=True, **shape)
-    plain = fed(left + right, **shape)
-    truth = counted(left + right)
-    estimates = merged.estimate(list(truth))
-    assert (estimates >= list(truth.values())).all()
-    assert (estimates <= plain.estimate(list(truth))).all()
-
-
-@given(st.lists(STREAMS, min_size=1, max_size=4), SHAPES)
-def test_conservative_cells_are_those_of_a_loop_over_keys(batches, shape):
-    sketch, probe = CountMin(**shape, conservative=True), CountMin(**shape)
-    cells = np.zeros((shape["depth"], shape["width"]))
-    for batch in batches:
-        sketch.update([key for key, _ in batch], [weight for _, weight in batch])
-        before = cells.copy()
-        for key, count in counted(batch).items():
-            alone = probe.copy()
-            alone.add(key, 1.0)
-            mine = table_of(alone) > 0
-            cells[mine] = np.maximum(cells[mine], before[mine].min() + count)
-    assert cells.tolist() == table_of(sketch).tolist()
-
-
-def table_of(sketch):
-    _, arrays = wire.unpack(sketch.to_bytes(), "CountMin", 2)
-    return arrays["table"].reshape(sketch.depth, sketch.width)
-
-
-@pytest.mark.parametrize("width", [55, 272])
-@pytest.mark.parametrize("exponent", [0.5, 1.0])
-def test_conservative_errors_are_a_fifth_of_the_plain_ones_when_columns_are_few(width, exponent):
-    keys = zipf(keys=40_000, exponent=exponent, length=200_000, seed=1)
-    truth = np.bincount(keys)
-    seen = np.flatnonzero(truth)
-    plain, careful = CountMin(width, 4), CountMin(width, 4, conservative=True)
-    for batch in keys.reshape(-1, 10_000):
-        plain.update(batch)
-        careful.update(batch)
-    errors = careful.estimate(seen) - truth[seen]
-    assert errors.min() >= 0
-    assert errors.mean() <= (plain.estimate(seen) - truth[seen]).mean() / 5
-
-
 # --- keys come in any container ------------------------------------------------------------------
 
 
@@ -287,163 +166,6 @@ def test_an_empty_sketch_estimates_zero_for_keys_of_any_kind():
     assert sketch.estimate([1, 2]).tolist() == [0.0, 0.0]
     assert sketch.estimate(["a"]).tolist() == [0.0]
     assert sketch.kind is None
-
-
-# --- bytes ---------------------------------------------------------------------------------------
-
-
-FIELDS = {
-    "width": 3,
-    "depth": 2,
-    "seed": 0,
-    "conservative": False,
-    "backend": "numpy",
-    "kind": "int",
-    "total": 4.0,
-}
-TABLE = [4.0, 0.0, 0.0, 0.0, 3.0, 1.0]
-
-
-def test_a_frame_made_by_hand_is_read():
-    data = wire.pack("CountMin", 2, FIELDS, {"table": np.array(TABLE)})
-    assert CountMin.from_bytes(data).total == 4.0
-
-
-@pytest.mark.parametrize(
-    ("fields", "table"),
-    [
-        ({}, TABLE[:-1]),
-        ({}, [*TABLE, 0.0]),
-        ({}, []),
-        ({}, [math.nan, *TABLE[1:]]),
-        ({}, [math.inf, *TABLE[1:]]),
-        ({}, [-1.0, *TABLE[1:]]),
-        ({}, None),
-        ({"width": 2}, TABLE),
-        ({"width": 0}, TABLE),
-        ({"width": 3.0}, TABLE),
-        ({"width": None}, TABLE),
-        ({"width": 2**28}, TABLE),
-        ({"depth": 3}, TABLE),
-        ({"depth": "2"}, TABLE),
-        ({"seed": -1}, TABLE),
-        ({"seed": None}, TABLE),
-        ({"conservative": 1}, TABLE),
-        ({"backend": "abacus"}, TABLE),
-        ({"backend": ["numpy"]}, TABLE),
-        ({"kind": "float"}, TABLE),
-        ({"kind": ["int"]}, TABLE),
-        ({"total": -1.0}, TABLE),
-        ({"total": math.nan}, TABLE),
-        ({"total": math.inf}, TABLE),
-        ({"total": sys.float_info.max}, TABLE),
-        ({"total": "4"}, TABLE),
-    ],
-)
-def test_whole_frames_with_an_impossible_content_are_refused(fields, table):
-    arrays = {} if table is None else {"table": np.array(table, dtype=np.float64)}
-    data = wire.pack("CountMin", 2, {**FIELDS, **fields}, arrays)
-    with pytest.raises(CorruptDataError):
-        CountMin.from_bytes(data)
-
-
-@pytest.mark.parametrize("missing", FIELDS)
-def test_a_frame_without_one_of_its_fields_is_refused(missing):
-    fields = {name: value for name, value in FIELDS.items() if name != missing}
-    with pytest.raises(CorruptDataError, match=missing):
-        CountMin.from_bytes(wire.pack("CountMin", 2, fields, {"table": np.array(TABLE)}))
-
-
-# --- refusals ------------------------------------------------------------------------------------
-
-
-def refuses(sketch, error, change, match=None):
-    """The change is refused, and leaves the sketch as it was."""
-    before = sketch.copy()
-    with pytest.raises(error, match=match) as refusal:
-        change(sketch)
-    assert isinstance(refusal.value, PenstockError)
-    assert before == sketch
-    assert before.kind == sketch.kind
-
-
-@pytest.mark.parametrize(
-    "weight", [math.nan, math.inf, -1.0, -1, "1", None, True, 10**400], ids=str
-)
-@pytest.mark.parametrize("backend", ["numpy", "datasketches"])
-def test_a_weight_that_cannot_be_counted_is_refused(weight, backend):
-    sketch = CountMin(3, 2, backend=backend)
-    refuses(sketch, InvalidValueError, lambda sketch: sketch.add(1, weight))
-    sketch.add(1)
-    refuses(sketch, InvalidValueError, lambda sketch: sketch.add(1, weight))
-
-
-@pytest.mark.parametrize("key", [True, None, 1.5, 2**63, [1], (1, 2, 3), b"a", "a", "\ud800"])
-@pytest.mark.parametrize("backend", ["numpy", "datasketches"])
-def test_a_key_that_cannot_be_counted_is_refused(key, backend):
-    sketch = CountMin(3, 2, backend=backend)
-    sketch.add(1)
-    refuses(sketch, InvalidKeyError, lambda sketch: sketch.add(key))
-
-
-@pytest.mark.parametrize("backend", ["numpy", "datasketches"])
-def test_text_without_a_utf8_form_is_refused(backend):
-    sketch = CountMin(3, 2, backend=backend)
-    sketch.add("a")
-    refuses(sketch, InvalidKeyError, lambda sketch: sketch.add("\ud800"))
-
-
-def test_cells_stay_finite_up_to_the_largest_total():
-    sketch = CountMin(1, 1)
-    largest = sys.float_info.max * (1 - 2**-20)
-    sketch.update(np.arange(1000), np.full(1000, largest / 1001))
-    assert np.isfinite(sketch.estimate([1])).all()
-    refuses(sketch, InvalidValueError, lambda sketch: sketch.add(1, largest / 500))
-    # Beyond it a cell, rounded in another order than the total, might overflow where that did not.
-    refuses(CountMin(1, 1), InvalidValueError, lambda sketch: sketch.add(1, sys.float_info.max))
-
-
-@pytest.mark.parametrize(
-    ("changed", "named"),
-    [
-        ({"width": 0}, "width=0"),
-        ({"width": 2.5}, "width=2.5"),
-        ({"depth": 0}, "depth=0"),
-        ({"depth": 1000}, "depth=1000"),
-        ({"seed": -1}, "seed=-1"),
-        ({"seed": 0.0}, r"seed=0\.0"),
-        ({"conservative": 1}, "conservative=1"),
-        ({"backend": "numba"}, "backend='numba'"),
-        ({"backend": None}, "backend=None"),
-    ],
-)
-def test_impossible_sketches_are_refused_by_name(changed, named):
-    with pytest.raises(InvalidValueError, match=named):
-        CountMin(**{"width": 5, "depth": 2, **changed})
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.1, math.nan, math.inf, "0.1", None, True])
-def test_impossible_errors_are_refused_by_name(value):
-    with pytest.raises(InvalidValueError, match="epsilon"):
-        CountMin.for_error(value, 0.1)
-    with pytest.raises(InvalidValueError, match="delta"):
-        CountMin.for_error(0.1, value)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"width": 6}, {"depth": 3}, {"seed": 1}, {"conservative": True}, {"backend": "datasketches"}],
-)
-def test_sketches_of_other_parameters_do_not_merge(changed):
-    sketch = CountMin(5, 2, 0)
-    other = CountMin(**{"width": 5, "depth": 2, "seed": None, **changed})
-    name, value = next(iter(changed.items()))
-    with pytest.raises(MergeError, match=f"{name}={value!r}"):
-        _ = sketch | other
-    with pytest.raises(MergeError):
-        sketch |= other
-    assert CountMin(5, 2, 0) == sketch
-    assert sketch != other
 
 
 @BOTH

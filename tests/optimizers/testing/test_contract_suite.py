@@ -3,12 +3,30 @@
 import os
 import subprocess
 import sys
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from strategies import Table
+from faulty_strategies import (
+    ByBuiltinHash,
+    BySetOrder,
+    Clock,
+    Counting,
+    Curious,
+    Dice,
+    Dreamer,
+    Emptying,
+    EveryTenthEpoch,
+    Forcing,
+    Forgetful,
+    Hasty,
+    HoldsAFunction,
+    LosesASetting,
+    Meddling,
+    Misspelling,
+    RoutesByAStranger,
+    Talkative,
+)
 
 from optimizers import (
     Chain,
@@ -16,7 +34,6 @@ from optimizers import (
     Deployment,
     Fixed,
     Hash,
-    Node,
     Note,
     Optimizer,
     Plan,
@@ -30,7 +47,6 @@ from optimizers.testing import (
     example_statistics,
     example_worlds,
     import_module_of,
-    only,
 )
 
 
@@ -116,148 +132,6 @@ class TestWorldsOfTheAuthor(OptimizerContract):
         return [World(topology, Cluster.uniform(2), example_statistics(topology))]
 
 
-# Bad strategies. Each shows which tests of the suite must fail for it, and in what words.
-
-
-@dataclass(frozen=True)
-class Dice(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        roll = int(np.random.default_rng().integers(1, 1 << 40))
-        return Plan(batch={topology.sources[0]: roll})
-
-
-@dataclass(frozen=True)
-class Clock(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(batch={topology.sources[0]: time.perf_counter_ns()})
-
-
-@dataclass(frozen=True)
-class Counting(Optimizer):
-    calls: list = field(default_factory=list, hash=False)
-
-    def plan(self, topology, cluster, statistics, current):
-        self.calls.append(topology.order)
-        return Plan(batch={topology.sources[0]: len(self.calls)})
-
-
-@dataclass(frozen=True)
-class HoldsAFunction(Optimizer):
-    score: object = field(default_factory=lambda: lambda _: 7)
-
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(batch={topology.sources[0]: self.score(topology)})
-
-
-class LosesASetting(Optimizer):
-    def __init__(self, size=3):
-        self.size = size
-
-    def __reduce__(self):
-        return type(self), ()
-
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(batch={topology.sources[0]: self.size})
-
-
-@dataclass(frozen=True)
-class RoutesByAStranger(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        keyed = [operator for operator in topology.operators if operator.keyed]
-        return Plan(routing={op.name: Table(op.parallelism) for op in keyed})
-
-
-@dataclass(frozen=True)
-class Dreamer(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(parallelism={"ghost": 2})
-
-
-@dataclass(frozen=True)
-class Hasty(Optimizer):
-    @property
-    def observes(self):
-        return frozenset({Probe.PAIRS})
-
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(batch={topology.sources[0]: 100 + len(statistics.pairs)})
-
-
-@dataclass(frozen=True)
-class Curious(Optimizer):
-    @property
-    def observes(self):
-        return frozenset({Probe.PAIRS})
-
-    def plan(self, topology, cluster, statistics, current):
-        if not statistics.pairs:
-            return Plan()
-        return Plan(batch={topology.sources[0]: 1 + len(statistics.costs)})
-
-
-@dataclass(frozen=True)
-class Misspelling(Optimizer):
-    @property
-    def observes(self):
-        return frozenset({"operator"})
-
-    def plan(self, topology, cluster, statistics, current):
-        return Plan()
-
-
-@dataclass(frozen=True)
-class Emptying(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(drain=(cluster.nodes[-1].name,))
-
-
-@dataclass(frozen=True)
-class Meddling(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        for sketches in statistics.costs.values():
-            sketches[0].update([1], [1000.0])
-        return Plan()
-
-
-@dataclass(frozen=True)
-class Forcing(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        object.__setattr__(current, "drain", ("node-0",))
-        return Plan()
-
-
-@dataclass(frozen=True)
-class BySetOrder(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(batch={name: place + 1 for place, name in enumerate(set(topology.order))})
-
-
-@dataclass(frozen=True)
-class ByBuiltinHash(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        name = topology.sources[0]
-        return Plan(batch={name: 1 + hash(name) % (1 << 40)})
-
-
-@dataclass(frozen=True)
-class Forgetful(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        Plan(batch={topology.sources[0]: 1})
-
-
-@dataclass(frozen=True)
-class Talkative(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        print("deciding now")  # noqa: T201
-        return Plan()
-
-
-@dataclass(frozen=True)
-class EveryTenthEpoch(Optimizer):
-    def plan(self, topology, cluster, statistics, current):
-        return Plan(batch={topology.sources[0]: 10 * (1 + statistics.epoch // 10)})
-
-
 SAME = "test_gives_the_same_answer_to_the_same_question"
 TRAVELS = "test_travels"
 PLANS_TRAVEL = "test_plans_travel"
@@ -269,7 +143,6 @@ ARGUMENTS = "test_does_not_touch_its_arguments"
 ELSEWHERE = "test_gives_the_same_answer_in_another_process"
 TESTS = [name for name in vars(OptimizerContract) if name.startswith("test_")]
 AT_HOME = [name for name in TESTS if name != ELSEWHERE]
-
 BAD = {
     # the strategy: the tests that must fail (the first one is meant for it), words of the first
     Dice(): ([SAME, TRAVELS, OBSERVES, ITSELF], ["asked twice, Dice answers"]),
@@ -478,57 +351,3 @@ def pytester_free_run(request, tmp_path):
         return process.stdout + process.stderr
 
     return run
-
-
-def test_the_worlds_are_such_as_occur():
-    seen = set()
-    for world in example_worlds():
-        world.statistics.check(world.topology)
-        world.current.check(world.topology)
-        assert {*world.current.add} <= {*world.cluster.nodes}
-        seen |= {part for part in ("forks", "joins") if _has(part, world.topology)}
-        seen |= {"draining"} if world.cluster.draining else set()
-        seen |= {"uneven"} if len({node.capacity for node in world.cluster.nodes}) > 1 else set()
-        seen |= {"racks"} if len({node.rack for node in world.cluster.nodes}) > 1 else set()
-        seen |= {"under way"} if world.current else set()
-        seen |= {"unobserved"} if not world.statistics else set()
-        seen |= {"several sources"} if len(world.topology.sources) > 1 else set()
-
-    assert {
-        "forks",
-        "joins",
-        "draining",
-        "uneven",
-        "racks",
-        "under way",
-        "unobserved",
-        "several sources",
-    } == seen
-
-
-def _has(part, topology):
-    neighbours = topology.outputs if part == "forks" else topology.inputs
-    return any(len(neighbours(name)) > 1 for name in topology.order)
-
-
-def test_example_statistics_observe_everything_of_any_size():
-    topology = Topology.source("op0", key="k")
-    for place in range(1, 120):
-        topology = topology.then(f"op{place}", key="k")
-    statistics = example_statistics(topology)
-
-    statistics.check(topology)
-    for probe in Probe:
-        assert only(statistics, [probe])
-    assert statistics == only(statistics, Probe)
-    assert Statistics(epoch=3, seconds=10.0) == only(statistics, [])
-    assert statistics == example_statistics(topology)
-    assert statistics != example_statistics(topology, seed=8)
-
-
-def test_a_world_differs_by_what_is_in_it():
-    topology = Topology.source("in")
-    world = World(topology, Cluster((Node("a"),)), Statistics())
-
-    assert world == World(topology, Cluster((Node("a"),)), Statistics())
-    assert world != World(topology, Cluster((Node("b"),)), Statistics())
