@@ -27,11 +27,13 @@ from grouping.groupings import (
 )
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.batch_time import BatchTime, StageTime
 from optimizers.chain import Chain
 from optimizers.cluster import Cluster, Node
 from optimizers.comparing import Comparison, compare
 from optimizers.deployment import Deployment
 from optimizers.errors import PenstockError, PlanConflictError, PlanError, TopologyError
+from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
 from optimizers.migration import GroupMove, Migration
 from optimizers.operators import Edge, OnError, Operator
@@ -55,6 +57,7 @@ from sketches.cost_sketch import CostSketch
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchTime",
     "Chain",
     "Cluster",
     "Comparison",
@@ -98,6 +101,8 @@ __all__ = [
     "RoutingTable",
     "ShortestQueue",
     "Shuffle",
+    "SourceStatistics",
+    "StageTime",
     "Statistics",
     "Topology",
     "TopologyError",

@@ -44,6 +44,12 @@ class Projection:
         """Return whether keys of an operator may get other key groups."""
         return self.old.owners(name).table != self.new.owners(name).table
 
+    def is_as_wide(self, *names: str) -> bool:
+        """Return whether these operators have as many instances as before."""
+        return all(
+            len(self.old.homes[name].nodes) == len(self.new.homes[name].nodes) for name in names
+        )
+
     def known(self, name: str) -> bool:
         """Return whether keys of an operator are named."""
         return name in self.keys and self.keys[name].total > 0

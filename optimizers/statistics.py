@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.batch_time import BatchTime, listed_times
 from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.projection import Projection
 from optimizers.topology import Topology
-from sketches.checks import amount, weights, whole
+from sketches.checks import amount, optional_amount, weights, whole
 from sketches.cost_sketch import CostSketch
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
@@ -28,7 +30,7 @@ class Probe(StrEnum):
     """What the execution can be asked to observe; each has its price, so each is asked for."""
 
     OPERATORS = "operators"
-    """Tuples, busy time and state of each operator, tuples and bytes of each edge."""
+    """What each operator did, what each edge carried and each source got, where time went."""
     PAIRS = "pairs"
     """How often a key of one keyed operator is followed by which key of the next."""
     COSTS = "costs"
@@ -47,19 +49,33 @@ class OperatorStatistics:
         state_bytes: how much state it holds at the end.
         hottest_key: the share of its tuples that had the most frequent key, from 0 to 1; None
             where that was not observed.
+        emitted: how many tuples it emitted; each counts once, also where several edges carry it.
+            None where that was not observed, as of all below.
+        shipping: CPU seconds of its instances for routing and packing what they emitted.
+        wall: how long its instances were at their own work by the clock on the wall, together: what
+            waits for a core or another service is in it, and is not in `seconds`.
     """
 
     tuples: float = 0.0
     seconds: float = 0.0
     state_bytes: float = 0.0
     hottest_key: float | None = None
+    emitted: float | None = None
+    shipping: float | None = None
+    wall: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("tuples", "seconds", "state_bytes"):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
-        if self.hottest_key is not None:
-            share = amount("hottest_key", self.hottest_key, up_to=1.0)
-            object.__setattr__(self, "hottest_key", share)
+        share = optional_amount("hottest_key", self.hottest_key, up_to=1.0)
+        object.__setattr__(self, "hottest_key", share)
+        for name in ("emitted", "shipping", "wall"):
+            object.__setattr__(self, name, optional_amount(name, getattr(self, name)))
+
+    @property
+    def selectivity(self) -> float | None:
+        """How many tuples it emitted for each that it received; None where that is not known."""
+        return None if self.emitted is None or not self.tuples else self.emitted / self.tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +87,31 @@ class EdgeStatistics:
         bytes: how large they were together.
         local: how many of the tuples stayed on their node.
         local_bytes: how large those were together; None where that is not known.
+        parcels: in how many parcels they came; None where that is not known, or nothing is packed.
     """
 
     tuples: float = 0.0
     bytes: float = 0.0
     local: float = 0.0
     local_bytes: float | None = None
+    parcels: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("tuples", "bytes"):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
         object.__setattr__(self, "local", amount("local", self.local, up_to=self.tuples))
-        if self.local_bytes is not None:
-            local_bytes = amount("local_bytes", self.local_bytes, up_to=self.bytes)
-            object.__setattr__(self, "local_bytes", local_bytes)
+        local_bytes = optional_amount("local_bytes", self.local_bytes, up_to=self.bytes)
+        object.__setattr__(self, "local_bytes", local_bytes)
+        object.__setattr__(self, "parcels", optional_amount("parcels", self.parcels))
 
-    def with_gain(self, share: float) -> "EdgeStatistics":
+    def with_gain(self, share: float, *, repacked: bool = False) -> "EdgeStatistics":
         """Return it with another share of the tuples local: so much more, or if negative, less.
 
         Tuples that become local are as large as those are that were not, and the other way round.
+        Where they are packed for other instances, it is not known in how many parcels.
         """
+        if repacked and self.parcels is not None:
+            return replace(self, parcels=None).with_gain(share)
         if not share or not self.tuples:
             return self
         local = min(max(self.local + share * self.tuples, 0.0), self.tuples)
@@ -185,6 +206,9 @@ class Statistics:
             `Optimizer.memory`.
         keys: the keys of each keyed operator; pairs alone tell too little of those that have
             many rare partners.
+        sources: what came to each source, and what of it waits; absent where the engine cannot
+            tell, as of data that is bounded.
+        batch_times: where the time of the last batches went, the oldest first.
     """
 
     epoch: int = 0
@@ -198,6 +222,8 @@ class Statistics:
     history: Mapping[EdgeName, KeyPairs] = FrozenMap()
     held_out: Mapping[EdgeName, KeyPairs] = FrozenMap()
     keys: Mapping[str, KeyCounts] = FrozenMap()
+    sources: Mapping[str, SourceStatistics] = FrozenMap()
+    batch_times: tuple[BatchTime, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epoch", whole("epoch", self.epoch, at_least=0))
@@ -207,6 +233,7 @@ class Statistics:
             for name, given in named("costs", self.costs, object).items()
         }
         object.__setattr__(self, "costs", FrozenMap(costs))
+        object.__setattr__(self, "batch_times", listed_times(self.batch_times))
         for part, wanted in _BY_OPERATOR.items():
             object.__setattr__(self, part, named(part, getattr(self, part), wanted))
         for part, wanted in _BY_EDGE.items():
@@ -214,7 +241,7 @@ class Statistics:
 
     def __bool__(self) -> bool:
         """Whether anything at all was observed."""
-        return any(getattr(self, part) for part in ("costs", *_BY_OPERATOR, *_BY_EDGE))
+        return any(getattr(self, part) for part in _PARTS)
 
     def remembered(self, memory: float) -> dict[EdgeName, KeyPairs]:
         """Return what the next epoch's `history` is to be of the hops seen in this one.
@@ -237,7 +264,8 @@ class Statistics:
         Named keys are followed: for them it is what is then measured, as far as a key's
         tuples cost the same. Other keys stay in their key groups. What keys and operators did in
         sum stays as it is; what instances measured of costs stays with them, or goes to others on
-        their nodes where they are gone.
+        their nodes where they are gone. Where batches would spend their time in another layout is
+        not known, nor in how many parcels tuples would come to another number of instances.
 
         Args:
             old: the job as it was laid out when this was seen.
@@ -253,9 +281,13 @@ class Statistics:
         return replace(
             self,
             edges={
-                name: edge.with_gain(seen.gained(old.topology.edge(*name), edge.tuples))
+                name: edge.with_gain(
+                    seen.gained(old.topology.edge(*name), edge.tuples),
+                    repacked=not seen.is_as_wide(*name),
+                )
                 for name, edge in self.edges.items()
             },
+            batch_times=self.batch_times if old == new else (),
             costs={
                 name: _inherited(
                     sketches, seen.heirs(name, len(sketches)), len(new.homes[name].nodes)
@@ -290,6 +322,9 @@ class Statistics:
         """
         for name in (*self.operators, *self.costs, *self.groups, *self.keys):
             topology.operator(name)
+        for name in self.sources:
+            if name not in topology.sources:
+                raise UnknownNameError.among("source", name, topology.sources)
         for source, target in self.edges:
             topology.edge(source, target)
         for hop in (*self.pairs, *self.traffic, *self.history, *self.held_out):
@@ -318,6 +353,7 @@ _BY_OPERATOR: dict[str, type] = {
     "operators": OperatorStatistics,
     "groups": GroupStatistics,
     "keys": KeyCounts,
+    "sources": SourceStatistics,
 }
 _BY_EDGE: dict[str, type] = {
     "edges": EdgeStatistics,
@@ -326,6 +362,7 @@ _BY_EDGE: dict[str, type] = {
     "history": KeyPairs,
     "held_out": KeyPairs,
 }
+_PARTS = ("batch_times", "costs", *_BY_OPERATOR, *_BY_EDGE)
 
 
 def _inherited(

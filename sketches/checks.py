@@ -51,6 +51,11 @@ def amount(name: str, value: object, *, up_to: float = math.inf) -> float:
     return result
 
 
+def optional_amount(name: str, value: object, *, up_to: float = math.inf) -> float | None:
+    """Return ``value`` as `amount` does, or None for what is not known."""
+    return None if value is None else amount(name, value, up_to=up_to)
+
+
 def weights(name: str, values: Any, length: int) -> NDArray[np.float64]:
     """Return ``values`` as ``length`` finite, non-negative doubles.
 

@@ -7,9 +7,11 @@ import numpy as np
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.batch_time import BatchTime, StageTime
 from optimizers.cluster import Cluster, Node
 from optimizers.control.question import Question
 from optimizers.deployment import Deployment, default_groups
+from optimizers.flow import SourceStatistics
 from optimizers.operators import Edge, EdgeName, Operator
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -129,14 +131,18 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
     return Statistics(
         epoch=3,
         seconds=10.0,
-        operators={
-            name: OperatorStatistics(count, count * 2e-4, count * 8.0, hottest_key=0.05)
-            for name, count in tuples.items()
-        },
+        operators={name: _example_operator(count) for name, count in tuples.items()},
         edges={
-            edge.name: EdgeStatistics(tuples[edge.source], 100.0 * tuples[edge.source])
+            edge.name: EdgeStatistics(
+                tuples[edge.source], 100.0 * tuples[edge.source], parcels=tuples[edge.source] // 500
+            )
             for edge in topology.edges
         },
+        sources={
+            name: SourceStatistics(tuples[name] * 1.25, tuples[name], tuples[name], seconds=12.0)
+            for name in topology.sources
+        },
+        batch_times=tuple(_example_time(topology, batch, tuples) for batch in range(3)),
         pairs=pairs,
         held_out={hop: _example_pairs(random) for hop in hops},
         history={hop: _example_pairs(random).faded(0.5) for hop in hops},
@@ -153,6 +159,39 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
             for source, target in hops
         },
     )
+
+
+def _example_operator(tuples: int) -> OperatorStatistics:
+    return OperatorStatistics(
+        tuples,
+        tuples * 2e-4,
+        tuples * 8.0,
+        hottest_key=0.05,
+        emitted=tuples * 0.75,
+        shipping=tuples * 5e-5,
+        wall=tuples * 3e-4,
+    )
+
+
+def _example_time(topology: Topology, batch: int, tuples: Mapping[str, int]) -> BatchTime:
+    """Return where the time of one of three batches went, with a stage for each operator."""
+    came = sum(tuples[name] for name in topology.sources) / 3
+    stages = [
+        StageTime(
+            operators=(operator.name,),
+            size=operator.parallelism,
+            turns=1,
+            fixed=0.02,
+            tasks=0.04,
+            reading=0.01 if operator.name in topology.sources else 0.0,
+            work=tuples[operator.name] / 3 * 3e-4 / operator.parallelism,
+            shuffle=0.05,
+            state=0.01 if operator.keyed else 0.0,
+        )
+        for operator in (topology.operator(name) for name in topology.order)
+    ]
+    seconds = 0.12 + 0.03 + sum(stage.seconds for stage in stages) + 0.01
+    return BatchTime(batch, came, seconds, planning=0.12, stages=tuple(stages), commit=0.03)
 
 
 def _example_pairs(random: np.random.Generator) -> KeyPairs:
@@ -197,7 +236,7 @@ def _example_traffic(
 
 
 _OBSERVED_BY = {
-    Probe.OPERATORS: ("operators", "edges"),
+    Probe.OPERATORS: ("operators", "edges", "sources", "batch_times"),
     Probe.PAIRS: ("pairs", "held_out", "history", "keys"),
     Probe.COSTS: ("costs",),
     Probe.GROUPS: ("groups", "traffic"),

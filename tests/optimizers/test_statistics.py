@@ -87,7 +87,8 @@ def test_numbers_of_any_kind_become_floats():
     seen = OperatorStatistics(np.int64(3), np.float32(0.5), 7, hottest_key=1)
 
     assert (3.0, 0.5, 7.0, 1.0) == (seen.tuples, seen.seconds, seen.state_bytes, seen.hottest_key)
-    assert {float} == {type(getattr(seen, field.name)) for field in fields(seen)}
+    given = [field.name for field in fields(seen)][:4]
+    assert {float} == {type(getattr(seen, name)) for name in given}
     assert OperatorStatistics().hottest_key is None
 
 
@@ -348,7 +349,7 @@ def test_values_with_arrays_are_equal_as_their_arrays_are(first, second):
 
 def test_each_probe_observes_its_own_part_and_together_they_observe_all():
     parts = {
-        Probe.OPERATORS: {"operators", "edges"},
+        Probe.OPERATORS: {"operators", "edges", "sources", "batch_times"},
         Probe.PAIRS: {"pairs", "held_out", "history", "keys"},
         Probe.COSTS: {"costs"},
         Probe.GROUPS: {"groups", "traffic"},

@@ -1,0 +1,41 @@
+"""What flows into a job: of each source, how much came, how much was let in, how much waits."""
+
+from dataclasses import dataclass, fields
+
+from sketches.checks import optional_amount
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatistics:
+    """What came to one source during an epoch. What is not known is None, never zero.
+
+    The time in which tuples arrive is not the time in which batches work: a job that works half of
+    the time is twice as fast as its stream. So `seconds` here is by the clock on the wall, from the
+    last look at the source before the epoch to the last one in it, and with pauses.
+
+    >>> SourceStatistics(arrived=3_330, admitted=3_000, waiting=330, seconds=10).rate
+    333.0
+
+    Attributes:
+        arrived: how many tuples came to the source.
+        admitted: how many of those that came by then it let in.
+        waiting: how many were there at the end and not let in.
+        seconds: in how much time that was.
+    """
+
+    arrived: float | None = None
+    admitted: float | None = None
+    waiting: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            given = optional_amount(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, given)
+
+    @property
+    def rate(self) -> float | None:
+        """How many tuples arrive a second; None where that is not known."""
+        if self.arrived is None or not self.seconds:
+            return None
+        return self.arrived / self.seconds
