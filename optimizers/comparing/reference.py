@@ -22,7 +22,9 @@ class Reference:
 
     So nothing is routed, moved or run twice, and its results are what any other execution must
     come to. An operator that minds the order of tuples from several senders (such as `Last` after
-    another keyed operator) has no one result, and is no subject for it.
+    another keyed operator) has no one result, and is no subject for it. What leaves a ``partial``
+    operator are parts of results elsewhere and whole results here; of those, the keys are compared,
+    and the results by the state.
 
     >>> import tempfile
     >>> job = Topology.source("words").then("count", key="word", parallelism=4)

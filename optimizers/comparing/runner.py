@@ -12,7 +12,11 @@ import pyarrow as pa
 from optimizers import __version__
 from optimizers.comparing.compare import Step
 from optimizers.comparing.comparison import Comparison
-from optimizers.comparing.diff.tables import output_difference, state_difference
+from optimizers.comparing.diff.tables import (
+    output_difference,
+    parts_difference,
+    state_difference,
+)
 from optimizers.comparing.measuring import batch_facts
 from optimizers.comparing.outcome import Difference, Outcome
 from optimizers.comparing.recording import recordings
@@ -20,8 +24,10 @@ from optimizers.comparing.reference import Reference
 from optimizers.control.decision import DecisionFacts
 from optimizers.control.engine import Engine, Harness, Recording
 from optimizers.errors import InvalidValueError
+from optimizers.folds.fold import Emit
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.task.user_errors import said
+from optimizers.runtime.work import fold_of
 from optimizers.topology import Topology
 from sketches.checks import whole
 from sketches.values import FrozenMap
@@ -129,7 +135,7 @@ class VariantRun:
             self._trial.execute(batch)
             found = self._trial.outputs() if self._computes else {}
             for name in sorted({*expected, *found}):
-                self._difference = self._difference or output_difference(
+                self._difference = self._difference or self._output_difference(
                     name, number, expected.get(name), found.get(name)
                 )
 
@@ -159,6 +165,14 @@ class VariantRun:
                 checked=reference is not None,
             )
         return found  # noqa: RET504  # none if it has failed
+
+    def _output_difference(
+        self, name: str, number: int, expected: pa.Table | None, found: pa.Table | None
+    ) -> Difference | None:
+        operator = self._topology.operator(name)
+        if operator.partial and fold_of(self._topology, name).emit is Emit.CHANGES:
+            return parts_difference(name, number, operator.key_columns, expected, found)
+        return output_difference(name, number, expected, found)
 
     def _compare_state(self, reference: Reference) -> None:
         for operator in self._topology.operators:

@@ -41,6 +41,12 @@ def paired_by_key(expected: pa.Table, found: pa.Table, key: Sequence[str]) -> Pa
     return _paired(groups, (np.arange(len(expected)), np.arange(len(found))))
 
 
+def first_of_each(table: pa.Table, key: Sequence[str]) -> Rows:
+    """Return the first row of each key, in the order of the table."""
+    numbers = row_numbers([_normal(table, name) for name in key], len(table)).rows
+    return np.sort(np.unique(numbers, return_index=True)[1])
+
+
 def paired_by_row(expected: pa.Table, found: pa.Table) -> Pairing:
     """Pair rows that are equal but for their floats, which may differ by rounding.
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from optimizers.comparing.diff.rows import Pairing, paired_by_key, paired_by_row, whole_array
+from optimizers.comparing.diff.rows import (
+    Pairing,
+    first_of_each,
+    paired_by_key,
+    paired_by_row,
+    whole_array,
+)
 from optimizers.comparing.diff.values import unequal
 from optimizers.comparing.outcome import Difference
 from optimizers.folds.key_codes import take_rows
@@ -62,6 +68,45 @@ def output_difference(
     found = found.select(expected.column_names)
     rows = paired_by_row(expected, found)
     return _first(what, rows, _Side(expected, ()), _Side(found, ()))
+
+
+def parts_difference(
+    operator: str,
+    batch: int,
+    key: Sequence[str],
+    expected: pa.Table | None,
+    found: pa.Table | None,
+) -> Difference | None:
+    """Return where the keys differ of which an operator emitted parts; None if they do not.
+
+    Of a ``partial`` operator each instance emits its part of a key's result, where the reference
+    emits the whole. Parts of one batch do not add up to it, as other instances have parts that did
+    not change. So what must be the same is which keys came; what their parts come to together is
+    in the state, see `state_difference`.
+
+    >>> whole = pa.table({"word": ["be", "to"], "count": [1, 7]})
+    >>> parts = pa.table({"word": ["to", "be", "to"], "count": [3, 1, 2]})
+    >>> parts_difference("count", 4, ["word"], whole, parts)
+    >>> print(parts_difference("count", 4, ["word"], whole, parts.slice(0, 1)))
+    keys in the output of operator 'count' in batch 4: word='be': there is nothing,
+    where the reference has a row
+
+    Args:
+        operator: which operator.
+        batch: in which batch.
+        key: the columns of its key.
+        expected: what the reference emitted: each key once; None for nothing at all.
+        found: the parts, for a key one or several; None for nothing at all.
+    """
+    what = f"keys in the output of operator {operator!r} in batch {batch}"
+    if expected is None or found is None:
+        return _all_or_nothing(what, expected, found)
+    if otherwise := _other_columns(what, expected, found):
+        return otherwise
+    right = expected.select(key)
+    wrong = take_rows(found.select(key), first_of_each(found, key))
+    rows = paired_by_key(right, wrong, key)
+    return _first(what, rows, _Side(right, tuple(key)), _Side(wrong, tuple(key)))
 
 
 @dataclass(frozen=True, slots=True)

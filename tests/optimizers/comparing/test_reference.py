@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from grouping.groupings import PartialKey
 from grouping.routing_table import RoutingTable
 from optimizers.cluster import Cluster
+from optimizers.comparing.diff.tables import parts_difference
 from optimizers.comparing.reference import Reference
 from optimizers.folds import Count, Distinct, Emit, Sum, each_row
 from optimizers.plan import Plan
@@ -120,6 +122,44 @@ def test_parts_of_one_key_are_put_together(tmp_path):
     expected = {k: 2 * int(np.arange(3000)[keys == k].sum()) for k in range(7)}
     for rows in (found, reference.results("sum")):
         assert expected == dict(zip(rows["k"].to_pylist(), rows["sum"].to_pylist(), strict=True))
+
+
+PARTS = Topology.source("in", parallelism=2).then(
+    "sum", key=("k", "l"), parallelism=4, grouping=PartialKey(4), partial=True, apply=Sum("x")
+)
+
+
+@settings(max_examples=15)
+@given(rows=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=40), max_size=3))
+def test_of_parts_that_leave_the_job_the_keys_are_those_of_the_reference(rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    reference = Reference(PARTS, f"{folder}/reference")
+    for number, keys in enumerate(rows):
+        batch = {"in": pa.table({"k": keys, "l": [f"{k}" for k in keys], "x": [1.0] * len(keys)})}
+        reference.execute(batch)
+        again = [{"in": batch["in"].take(pa.array(range(len(keys))))} for _ in range(number + 1)]
+        checkpoint = spread(PARTS, f"{folder}/spread-{number}", again)
+        expected, found = reference.outputs()["sum"], outputs_of(checkpoint)["sum"]
+
+        def differs(parts, batch=number, whole=expected):
+            return parts_difference("sum", batch, ("k", "l"), whole, parts)
+
+        came = Counter(keys)
+        assert set(came) == set(found["k"].to_pylist())
+        assert differs(found) is None
+        for gone in came:
+            left = found.filter(pc.not_equal(found["k"], gone))
+            if len(left):
+                lost = differs(left)
+                assert f"keys in the output of operator 'sum' in batch {number}" == lost.what
+                assert (f"k={gone}, l='{gone}'", "nothing", 1) == (lost.row, lost.found, lost.rows)
+        other = pa.table({"k": [9], "l": ["9"], "sum": [1.0]}, schema=found.schema)
+        assert ("k=9, l='9'", "nothing") == (
+            (extra := differs(pa.concat_tables([found, other]))).row,
+            extra.expected,
+        )
+        assert "its columns" == differs(found.rename_columns(["k", "l", "total"])).row
+        assert "all of it" == differs(None).row
 
 
 def test_a_result_that_is_called_like_the_key_keeps_another_name(tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from grouping.groupings import PartialKey, WChoices
 from optimizers.cli import main
 from optimizers.cluster import Cluster
 from optimizers.comparing import Comparison, compare
@@ -19,7 +20,10 @@ from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.folds import Count, Emit, each_row
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
+from optimizers.runtime.log.checkpoint import Checkpoint
+from optimizers.runtime.storage.location import Location
 from optimizers.spark.engine import SparkEngine
+from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Fixed
 from optimizers.strategies.locality import Locality
 from optimizers.strategies.osg import Osg
@@ -164,6 +168,20 @@ def test_output_that_is_wrong_is_told_with_its_batch(spark, tmp_path):
 
     assert "output of operator 'f' in batch 0" == found["only"].difference.what
     assert 20 == found["only"].difference.rows
+
+
+def test_parts_of_results_that_leave_the_job_are_not_wrong(spark, tmp_path):
+    job = Topology.source("in", parallelism=2).then(
+        "count", key="k", parallelism=3, grouping=PartialKey(3), partial=True
+    )
+    engine = SparkEngine(checkpoint=str(tmp_path), spark=spark)
+    variants = {"as it is": None, "by choices": Everywhere(WChoices())}
+
+    found = compare(job, batches(2), variants, engine=engine, warm_up=0)
+
+    assert found.correct
+    kept = Checkpoint.open(Location(str(tmp_path / "as%20it%20is"))).read("count")
+    assert len(set(kept["k"].to_pylist())) < len(kept)  # so there were parts
 
 
 def test_a_variant_that_fails_is_named_and_the_others_finish(spark, tmp_path):
