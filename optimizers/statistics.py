@@ -1,7 +1,7 @@
 """What was seen of a job during one epoch: the facts that strategies decide by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,6 +15,7 @@ from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
+from optimizers.past import Past
 from optimizers.projection import Projection
 from optimizers.topology import Topology
 from sketches.checks import amount, optional_amount, weights, whole
@@ -143,10 +144,9 @@ class GroupStatistics(ArrayValue):
 
     def __post_init__(self) -> None:
         length = np.atleast_1d(numeric("cpu", self.cpu)).shape[0]
-        for field in fields(self):
-            given = numeric(field.name, getattr(self, field.name))
-            amounts = weights(field.name, given, length)
-            object.__setattr__(self, field.name, protected(amounts))
+        for name in (part.name for part in fields(self)):
+            amounts = weights(name, numeric(name, getattr(self, name)), length)
+            object.__setattr__(self, name, protected(amounts))
 
     def __len__(self) -> int:
         return len(self.cpu)
@@ -209,6 +209,8 @@ class Statistics:
         sources: what came to each source, and what of it waits; absent where the engine cannot
             tell, as of data that is bounded.
         batch_times: where the time of the last batches went, the oldest first.
+        past: earlier epochs in short, and what was decided after each; the control loop of every
+            engine fills it.
     """
 
     epoch: int = 0
@@ -224,6 +226,7 @@ class Statistics:
     keys: Mapping[str, KeyCounts] = FrozenMap()
     sources: Mapping[str, SourceStatistics] = FrozenMap()
     batch_times: tuple[BatchTime, ...] = ()
+    past: Past = field(default_factory=Past)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epoch", whole("epoch", self.epoch, at_least=0))
@@ -238,6 +241,8 @@ class Statistics:
             object.__setattr__(self, part, named(part, getattr(self, part), wanted))
         for part, wanted in _BY_EDGE.items():
             object.__setattr__(self, part, named_by_pair(part, getattr(self, part), wanted))
+        if not isinstance(self.past, Past):
+            raise InvalidValueError(f"past={self.past!r} is not a Past; leave it out, or give one")
 
     def __bool__(self) -> bool:
         """Whether anything at all was observed."""
@@ -332,13 +337,8 @@ class Statistics:
                 raise UnknownNameError.among(
                     "hop between keyed operators", hop, topology.keyed_hops
                 )
-        for name, groups in self.groups.items():
-            expected = topology.operator(name).key_groups
-            if len(groups) != expected:
-                raise InvalidValueError(
-                    f"groups[{name!r}] has {len(groups)} key groups and operator {name!r} has "
-                    f"{expected}; observe the topology that runs"
-                )
+        _check_counts("groups", self.groups, topology)
+        _check_counts("past.groups", self.past.groups, topology)
         for hop, traffic in self.traffic.items():
             for name, numbers in zip(hop, (traffic.sources, traffic.targets), strict=True):
                 expected = topology.operator(name).key_groups
@@ -363,6 +363,17 @@ _BY_EDGE: dict[str, type] = {
     "held_out": KeyPairs,
 }
 _PARTS = ("batch_times", "costs", *_BY_OPERATOR, *_BY_EDGE)
+
+
+def _check_counts(where: str, groups: Mapping[str, Any], topology: Topology) -> None:
+    """Refuse what is of another number of key groups than an operator has."""
+    for name, known in groups.items():
+        expected = topology.operator(name).key_groups
+        if len(known) != expected:
+            raise InvalidValueError(
+                f"{where}[{name!r}] has {len(known)} key groups and operator {name!r} has "
+                f"{expected}; observe the topology that runs"
+            )
 
 
 def _inherited(

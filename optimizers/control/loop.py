@@ -19,11 +19,13 @@ from optimizers.control.decision import Decision
 from optimizers.control.fitting import fitted
 from optimizers.control.history import History
 from optimizers.control.question import Question
+from optimizers.control.remembering import Remembering, expected_loads, parts_of
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
 from optimizers.layout import Layout, completed
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
+from optimizers.past import PastDecision, PastEpoch
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
@@ -70,11 +72,13 @@ class _Asked:
         question: the question.
         after: the batch after which it was asked.
         local: the share of tuples that stayed on their node, between keyed operators.
+        epoch: what is remembered of the epoch; None before the first.
     """
 
     question: Question
     after: int
     local: float
+    epoch: PastEpoch | None = None
 
 
 class ControlLoop:
@@ -101,6 +105,7 @@ class ControlLoop:
         self._keyed_edges = _keyed_edges(topology)
         self._idleness = Idleness()
         self._pasts: dict[EdgeName, KeyPairs] = {}
+        self._remembering = Remembering()
         self._pending: tuple[_Asked, BackgroundAnswer] | None = None
         self.epochs = 0
         self.happened = History(asking.remember)
@@ -127,6 +132,7 @@ class ControlLoop:
         self._local = self._tuples = 0.0  # between keyed operators
         self._best_local = 0.0  # the share of local tuples in the best batch of this epoch
         self._is_over = False
+        self._remembering.begin_epoch()
 
     def adopted(self, layout: Layout) -> None:
         """Go by tables that know more keys; the epoch goes on."""
@@ -161,6 +167,7 @@ class ControlLoop:
         """
         self.happened.add_batch(summary, tuples=tuples)
         self._last = summary
+        self._remembering.hear(summary)
         flows = [summary.edges[name] for name in self._keyed_edges if name in summary.edges]
         tuples_between = sum(flow.tuples for flow in flows)
         local = sum(flow.local for flow in flows)
@@ -204,8 +211,11 @@ class ControlLoop:
         if not self._is_over:
             return Plan()
         # 2. The epoch ends, and what was seen of it is remembered.
-        statistics = observed.statistics(self._pasts)
+        past = self._remembering.past
+        statistics = replace(observed.statistics(self._pasts), past=past)
         asked = self._question(self._last.batch, statistics, current)
+        ended = self._remembering.end_epoch(self.epochs, statistics, asked.local, self._layout)
+        asked = replace(asked, epoch=ended)
         if self._optimizer.memory:
             self._pasts |= statistics.remembered(self._optimizer.memory)
         self.epochs += 1
@@ -232,6 +242,7 @@ class ControlLoop:
             except Exception as error:  # noqa: BLE001  # groupings of other packages raise anything
                 refused = reason(error)
         applied = changes and not refused
+        self._remember(asked, plan, refused, applied=applied)
         self._idleness.tell(plan)
         decision = Decision(
             asked.after, plan, refused, asked.local, seconds=answer.seconds, applied=applied
@@ -239,6 +250,22 @@ class ControlLoop:
         _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
         self.happened.add_decision(decision)
         return plan if applied else Plan()
+
+    def _remember(self, asked: _Asked, plan: Plan, refused: str, *, applied: bool) -> None:
+        """Remember what was decided after an epoch, and how loaded nodes are expected to be."""
+        if asked.epoch is None:
+            return
+        expected: dict[str, float] = {}
+        if applied and not plan.routing:
+            current = asked.question.current
+            plans = current, current.amended(plan, self._cluster)
+            expected = expected_loads(
+                asked.epoch,
+                asked.question.statistics.groups,
+                *(Layout.of(self._topology, self._cluster, each) for each in plans),
+            )
+        decided = PastDecision(parts_of(plan), applied, refused, plan.notes, expected)
+        self._remembering.decided(asked.epoch.epoch, decided)
 
     def _completed(self, plan: Plan) -> Plan:
         """Return a plan with all that it leaves as the job is declared, and without the reasons."""

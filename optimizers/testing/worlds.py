@@ -14,6 +14,7 @@ from optimizers.deployment import Deployment, default_groups
 from optimizers.flow import SourceStatistics
 from optimizers.operators import Edge, EdgeName, Operator
 from optimizers.optimizer import Optimizer
+from optimizers.past import Past, PastDecision, PastEpoch, PastGroups
 from optimizers.plan import Plan
 from optimizers.statistics import (
     EdgeStatistics,
@@ -51,10 +52,12 @@ class World(Question):
 
 def only(statistics: Statistics, probes: Iterable[Probe]) -> Statistics:
     """Return only that part of the statistics which these probes observe."""
+    probes = frozenset(probes)
     parts = {part for probe in probes for part in _OBSERVED_BY[probe]}
     return Statistics(
         epoch=statistics.epoch,
         seconds=statistics.seconds,
+        past=statistics.past if Probe.GROUPS in probes else Past(statistics.past.epochs),
         **{part: getattr(statistics, part) for part in parts},
     )
 
@@ -152,6 +155,7 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
             for operator in topology.operators
         },
         groups={operator.name: _example_groups(operator, random) for operator in keyed},
+        past=_example_past(topology, tuples),
         traffic={
             (source, target): _example_traffic(
                 topology.operator(source), topology.operator(target), random
@@ -192,6 +196,29 @@ def _example_time(topology: Topology, batch: int, tuples: Mapping[str, int]) -> 
     ]
     seconds = 0.12 + 0.03 + sum(stage.seconds for stage in stages) + 0.01
     return BatchTime(batch, came, seconds, planning=0.12, stages=tuple(stages), commit=0.03)
+
+
+def _example_past(topology: Topology, tuples: Mapping[str, float]) -> Past:
+    """Return two epochs of half and of all the tuples, after the first of which something moved."""
+    moved = PastDecision((("placement", topology.order[-1]),), applied=True)
+    epochs = tuple(
+        PastEpoch(
+            number,
+            batches=4,
+            seconds=10.0,
+            tuples={name: count * share for name, count in tuples.items()},
+            busy={name: count * share * 2e-4 for name, count in tuples.items()},
+            instances={operator.name: operator.parallelism for operator in topology.operators},
+            decision=moved if number == 1 else PastDecision(),
+        )
+        for number, share in ((1, 0.5), (2, 1.0))
+    )
+    keyed = [operator for operator in topology.operators if operator.keyed]
+    loads = {
+        operator.name: PastGroups(np.full(operator.key_groups, 1 / operator.key_groups))
+        for operator in keyed
+    }
+    return Past(epochs, loads)
 
 
 def _example_pairs(random: np.random.Generator) -> KeyPairs:

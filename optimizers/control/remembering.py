@@ -1,0 +1,145 @@
+"""Remembering epochs for strategies, which are pure functions and have no memory of their own."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from optimizers.control.summary import BatchSummary
+from optimizers.layout import Layout
+from optimizers.past import RESOURCES, Past, PastDecision, PastEpoch, PastGroups
+from optimizers.plan import Plan
+from optimizers.statistics import GroupStatistics, Statistics
+
+_LASTING = 0.5
+"""What the epochs before count in averages of loads; the last one counts as much."""
+
+
+class Remembering:
+    """Takes in batches and decisions, and keeps of each epoch what `Past` tells of it.
+
+    Attributes:
+        past: what is remembered of epochs that are over.
+    """
+
+    def __init__(self) -> None:
+        self.past = Past()
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Forget the batches of an epoch that is not over, and begin another."""
+        self._batches = 0
+        self._tuples: dict[str, float] = defaultdict(float)
+        self._busy: dict[str, float] = defaultdict(float)
+        self._nodes: dict[str, float] = defaultdict(float)
+        self._taken_over = 0
+        self._moved: tuple[float, float] | None = None
+
+    def hear(self, summary: BatchSummary) -> None:
+        """Take in what happened in a batch."""
+        self._batches += 1
+        self._taken_over += summary.taken_over
+        for instance in summary.instances:
+            worked = instance.seconds + instance.shipping
+            self._tuples[instance.operator] += instance.tuples
+            self._busy[instance.operator] += worked
+            self._nodes[instance.node] += worked
+        if summary.moved is not None:
+            size, pause = self._moved or (0.0, 0.0)
+            self._moved = size + summary.moved.bytes, pause + summary.moved.pause
+
+    def end_epoch(
+        self, number: int, statistics: Statistics, local: float, layout: Layout
+    ) -> PastEpoch:
+        """Keep the epoch that is over, and begin the next; what was decided is told later.
+
+        Args:
+            number: which epoch it is.
+            statistics: what was seen in it.
+            local: the share of tuples that stayed on their node, between keyed operators.
+            layout: the job as it was laid out.
+        """
+        size, pause = self._moved or (None, None)
+        ended = PastEpoch(
+            number,
+            self._batches,
+            statistics.seconds,
+            tuples=self._tuples,
+            busy=self._busy,
+            nodes=self._nodes,
+            instances={op.name: op.parallelism for op in layout.topology.operators},
+            local=local,
+            taken_over=self._taken_over,
+            moved_bytes=size,
+            pause=pause,
+        )
+        seen = {
+            name: _averaged(self.past.groups.get(name), groups)
+            for name, groups in statistics.groups.items()
+        }
+        groups = {**self.past.groups, **seen}
+        self.past = Past((*self.past.epochs, ended), groups)
+        self.begin_epoch()
+        return ended
+
+    def decided(self, epoch: int, decision: PastDecision) -> None:
+        """Tell what was decided at the end of an epoch.
+
+        Loads of operators whose keys it gives other groups are forgotten: they were other groups.
+        """
+        epochs = tuple(
+            replace(known, decision=decision) if known.epoch == epoch else known
+            for known in self.past.epochs
+        )
+        regrouped = {about for part, about in decision.parts if part == "routing"}
+        kept = {
+            name: loads
+            for name, loads in self.past.groups.items()
+            if not (decision.applied and name in regrouped)
+        }
+        self.past = Past(epochs, kept)
+
+
+def parts_of(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Return what a plan speaks of, part by part."""
+    found = []
+    for field in fields(plan):
+        if field.name == "notes":
+            continue
+        for about in getattr(plan, field.name):
+            if isinstance(about, tuple):
+                found.append((field.name, " -> ".join(about)))
+            else:
+                found.append((field.name, getattr(about, "name", str(about))))
+    return tuple(found)
+
+
+def expected_loads(
+    seen: PastEpoch, groups: Mapping[str, GroupStatistics], old: Layout, new: Layout
+) -> dict[str, float]:
+    """Return by node the CPU seconds a second that an epoch would have had under another layout.
+
+    It is known where only key groups of observed load change their node; else nothing is returned.
+    """
+    loads = defaultdict(float, seen.loads)
+    for name, home in new.homes.items():
+        before = old.homes[name]
+        if home == before:
+            continue
+        known = groups.get(name)
+        if known is None or not known.cpu.sum() or not seen.seconds or not home.groups:
+            return {}
+        busy = seen.busy.get(name, 0.0) / seen.seconds
+        shares = (known.cpu / known.cpu.sum() * busy).tolist()
+        for share, here, there in zip(shares, before.groups, home.groups, strict=True):
+            loads[before.nodes[here]] -= share
+            loads[home.nodes[there]] += share
+    return {node: max(load, 0.0) for node, load in loads.items()}
+
+
+def _averaged(before: PastGroups | None, seen: GroupStatistics) -> PastGroups:
+    """Return the averages of loads once an epoch has come to those before."""
+    found = {}
+    for name in RESOURCES:
+        now, past = getattr(seen, name), getattr(before, name, None)
+        found[name] = now if now is None or past is None else _LASTING * past + _LASTING * now
+    return PastGroups(**found)

@@ -1,0 +1,204 @@
+"""What is remembered of earlier epochs, so that a strategy without a memory of its own has one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from optimizers.errors import InvalidValueError
+from optimizers.notes import Note
+from sketches.arrays import Floats
+from sketches.checks import amount, weights, whole
+from sketches.values import ArrayValue, FrozenMap, listed, named, numeric, protected
+
+RESOURCES = ("cpu", "memory", "network")
+"""The resources of which loads of key groups are remembered."""
+
+MOST_EPOCHS = 64
+"""How many epochs are remembered."""
+
+MOST_NOTES = 32
+"""How many notes are remembered of one decision; those beyond are left out."""
+
+
+@dataclass(frozen=True)
+class PastDecision:
+    """What was decided at the end of an epoch.
+
+    Attributes:
+        parts: what it changed or wanted to change, as in ``("placement", "by_tag")`` or
+            ``("drain", "node-3")``.
+        applied: whether it changed anything.
+        refused: why it could not be carried out; empty if it was.
+        notes: why, with the figures that strategies expected of it.
+        expected: by node, the CPU seconds a second that the epoch after it would bring, if the
+            stream went on as it was; empty where that is not known. See `PastEpoch.loads`.
+    """
+
+    parts: tuple[tuple[str, str], ...] = ()
+    applied: bool = False
+    refused: str = ""
+    notes: tuple[Note, ...] = ()
+    expected: Mapping[str, float] = FrozenMap()
+
+    def __post_init__(self) -> None:
+        parts = tuple(
+            sorted((str(part), str(about)) for part, about in listed("parts", self.parts))
+        )
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "notes", listed("notes", self.notes)[:MOST_NOTES])
+        object.__setattr__(self, "expected", _amounts("expected", self.expected))
+
+    def changed(self, part: str) -> bool:
+        """Return whether it was applied and changed this part of the plan."""
+        return self.applied and any(name == part for name, _ in self.parts)
+
+
+@dataclass(frozen=True)
+class PastEpoch:
+    """One epoch in short.
+
+    Attributes:
+        epoch: which one.
+        batches: how many batches it had.
+        seconds: how long it lasted; 0 where that is not known.
+        tuples: by operator, how many tuples it received; a source, how many it let in.
+        busy: by operator, for how many CPU seconds its instances worked and sent.
+        nodes: by node, for how many CPU seconds the instances there worked and sent.
+        instances: by operator, how many instances it had.
+        local: the share of tuples that stayed on their node, between keyed operators.
+        taken_over: how many keys changed their instance.
+        moved_bytes: how much state travelled between nodes; None where the engine does not tell.
+        pause: for how many seconds instances waited for state; None where the engine does not tell.
+        decision: what was decided at its end; None where nothing was asked, or as long as there is
+            no answer.
+    """
+
+    epoch: int
+    batches: int = 0
+    seconds: float = 0.0
+    tuples: Mapping[str, float] = FrozenMap()
+    busy: Mapping[str, float] = FrozenMap()
+    nodes: Mapping[str, float] = FrozenMap()
+    instances: Mapping[str, int] = FrozenMap()
+    local: float = 1.0
+    taken_over: int = 0
+    moved_bytes: float | None = None
+    pause: float | None = None
+    decision: PastDecision | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epoch", "batches", "taken_over"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), at_least=0))
+        object.__setattr__(self, "seconds", amount("seconds", self.seconds))
+        object.__setattr__(self, "local", amount("local", self.local, up_to=1.0))
+        for name in ("tuples", "busy", "nodes"):
+            object.__setattr__(self, name, _amounts(name, getattr(self, name)))
+        object.__setattr__(self, "instances", named("instances", self.instances, int))
+        for name in ("moved_bytes", "pause"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, amount(name, getattr(self, name)))
+
+    @property
+    def loads(self) -> dict[str, float]:
+        """By node, its CPU seconds a second; empty where it is not known how long it lasted."""
+        if not self.seconds:
+            return {}
+        return {node: busy / self.seconds for node, busy in self.nodes.items()}
+
+    def rate(self, operator: str) -> float | None:
+        """Return how many tuples a second an operator received; None where that is not known."""
+        if not self.seconds or operator not in self.tuples:
+            return None
+        return self.tuples[operator] / self.seconds
+
+
+@dataclass(frozen=True, eq=False)
+class PastGroups(ArrayValue):
+    """The loads of one operator's key groups, averaged over earlier epochs.
+
+    An epoch counts half as much as the one after it. Element ``g`` is about group ``g``, in the
+    units of `GroupStatistics`; None where a load was not observed.
+
+    Attributes:
+        cpu: on processors.
+        memory: on memory.
+        network: on the network.
+    """
+
+    cpu: Floats | None = None
+    memory: Floats | None = None
+    network: Floats | None = None
+
+    def __post_init__(self) -> None:
+        lengths = set()
+        for name in RESOURCES:
+            given = getattr(self, name)
+            if given is not None:
+                array = np.atleast_1d(numeric(name, given))
+                object.__setattr__(self, name, protected(weights(name, array, len(array))))
+                lengths.add(len(array))
+        if len(lengths) > 1:
+            raise InvalidValueError(
+                f"loads of {' and '.join(map(str, sorted(lengths)))} key groups are of different "
+                "operators; give one for each group"
+            )
+
+    def __len__(self) -> int:
+        loads = (getattr(self, name) for name in RESOURCES)
+        return next((len(given) for given in loads if given is not None), 0)
+
+
+@dataclass(frozen=True)
+class Past:
+    """The epochs before the one that statistics are about, as far as they are remembered.
+
+    It begins with the process that drives the job: after a restart it is empty.
+
+    >>> calm, grown = PastEpoch(0, tuples={"s": 10.0}, seconds=1.0), PastEpoch(1)
+    >>> past = Past((calm, grown))
+    >>> past.epochs[0].rate("s"), past.since("parallelism")
+    (10.0, None)
+
+    Attributes:
+        epochs: the last epochs, the oldest first; at most `MOST_EPOCHS`.
+        groups: by operator, the average loads of its key groups, from when keys were given other
+            groups for the last time.
+    """
+
+    epochs: tuple[PastEpoch, ...] = ()
+    groups: Mapping[str, PastGroups] = FrozenMap()
+
+    def __post_init__(self) -> None:
+        epochs = listed("epochs", self.epochs)
+        for epoch in epochs:
+            if not isinstance(epoch, PastEpoch):
+                raise InvalidValueError(f"epochs holds {epoch!r}, which is not a PastEpoch")
+        for one, other in pairwise(epochs):
+            if one.epoch >= other.epoch:
+                raise InvalidValueError(
+                    f"epoch {other.epoch} comes after epoch {one.epoch}; give the oldest first"
+                )
+        object.__setattr__(self, "epochs", epochs[-MOST_EPOCHS:])
+        object.__setattr__(self, "groups", named("groups", self.groups, PastGroups))
+
+    def __bool__(self) -> bool:
+        """Whether anything is remembered."""
+        return bool(self.epochs or self.groups)
+
+    def since(self, part: str) -> int | None:
+        """Return how many epochs ended since a decision changed this part of the plan.
+
+        1 if the decision after the last remembered epoch did, so that the epoch which the
+        statistics are about is the first under it; None if none did that is remembered.
+        """
+        for ago, epoch in enumerate(reversed(self.epochs), start=1):
+            if epoch.decision is not None and epoch.decision.changed(part):
+                return ago
+        return None
+
+
+def _amounts(name: str, values: object) -> FrozenMap[str, float]:
+    given = named(name, values, object)
+    return FrozenMap({key: amount(f"{name}[{key!r}]", value) for key, value in given.items()})
