@@ -48,7 +48,8 @@ class Plan:
 
     Attributes:
         parallelism: how many instances an operator has.
-        batch: how many tuples an operator emits at once; of a source, how many it lets in.
+        admit: how many tuples a source lets in with a batch.
+        batch: how many tuples at most an operator sends to an instance at once.
         routing: which instance owns which key of a keyed operator, on all edges into it.
         placement: where an operator's key groups and instances live.
         adopt: operators whose keys that their table does not know are to be put beside the keys
@@ -62,6 +63,7 @@ class Plan:
     """
 
     parallelism: Mapping[str, int] = FrozenMap()
+    admit: Mapping[str, int] = FrozenMap()
     batch: Mapping[str, int] = FrozenMap()
     routing: Mapping[str, Grouping] = FrozenMap()
     placement: Mapping[str, Deployment] = FrozenMap()
@@ -72,7 +74,7 @@ class Plan:
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        for part in ("parallelism", "batch"):
+        for part in ("parallelism", "admit", "batch"):
             numbers = named(part, getattr(self, part), object)
             counted = {
                 name: whole(f"{part}[{name!r}]", value, at_least=1)
@@ -211,9 +213,15 @@ class Plan:
             UnknownNameError: it names an operator, edge or node that is not there.
             PlanError: what it decides does not fit the operator or does not fit together.
         """
-        for part in ("parallelism", "batch", "routing", "placement"):
+        for part in ("parallelism", "admit", "batch", "routing", "placement"):
             for name in getattr(self, part):
                 _known(part, topology.operator, name)
+        for name, rows in self.admit.items():
+            if name not in topology.sources:
+                raise PlanError(
+                    f"admit[{name!r}]={rows}: operator {name!r} is no source, and takes what "
+                    "others send; plan batch for what they send at once"
+                )
         for source, target in self.scheduling:
             _known("scheduling", topology.edge, source, target)
         for operator in topology.operators:
@@ -257,6 +265,7 @@ class Plan:
         """Write the plan as a JSON document."""
         body: dict[str, Any] = {
             "parallelism": dict(self.parallelism),
+            "admit": dict(self.admit),
             "batch": dict(self.batch),
             "routing": {name: grouping_to_dict(value) for name, value in self.routing.items()},
             "placement": {name: value.to_dict() for name, value in self.placement.items()},
@@ -286,6 +295,7 @@ class Plan:
         routing, adopt = _routing(record)
         return cls(
             parallelism=record.take("parallelism", dict, {}),
+            admit=record.take("admit", dict, {}),
             batch=record.take("batch", dict, {}),
             routing=routing,
             placement=record.mapping("placement", Deployment.from_value),
@@ -305,6 +315,7 @@ class Plan:
         routing = {n: g for n, g in self.routing.items() if fits(n, g.instances)}
         return Plan(
             parallelism=self.parallelism,
+            admit=self.admit,
             batch=self.batch,
             routing=routing,
             adopt=tuple(name for name in self.adopt if name in routing),
@@ -341,7 +352,7 @@ def _instances(decision: Plan, name: str, home: Deployment) -> int:
     return decision.parallelism.get(name, len(home.nodes))
 
 
-_MAPS = ("parallelism", "batch", "routing", "placement", "scheduling")
+_MAPS = ("parallelism", "admit", "batch", "routing", "placement", "scheduling")
 
 
 def _merge(part: str, first: Mapping[K, V], second: Mapping[K, V]) -> dict[K, V]:

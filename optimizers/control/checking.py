@@ -37,11 +37,15 @@ class Limits:
         key_types: returns by operator the Arrow types of the key columns that state is kept by, as
             they print; of those that have state.
         hears: whether senders hear from instances while they send, as some groupings can use.
+        unsized: sources of which no plan can say how much they let in, and why.
+        fixed: sources whose number of instances no plan can change, and why.
     """
 
     check_change: Callable[[Topology, Topology], None] = any_change
     key_types: Callable[[], Mapping[str, Sequence[str]]] = FrozenMap
     hears: bool = False
+    unsized: Mapping[str, str] = FrozenMap()
+    fixed: Mapping[str, str] = FrozenMap()
 
 
 def check_decision(
@@ -68,6 +72,7 @@ def check_decision(
     amended = current.amended(decision, cluster)
     amended.check(declared, cluster)
     later = declared.under(amended)
+    _check_sources(declared, current, amended, limits)
     limits.check_change(declared.under(current), later)
     _check_key_types(later, limits.key_types())
     # 2. What has to be written down and read again.
@@ -114,6 +119,18 @@ def _sample(kind: str) -> Any:
         ("decimal",): Decimal(0),
     }
     return next((key for kinds, key in samples.items() if kind.startswith(kinds)), b"")
+
+
+def _check_sources(declared: Topology, current: Plan, amended: Plan, limits: Limits) -> None:
+    """Refuse what sources cannot follow."""
+    for name, why in limits.unsized.items():
+        if amended.admit.get(name) != current.admit.get(name):
+            raise PlanError(f"admit[{name!r}]={amended.admit[name]}: {why}")
+    before, after = declared.under(current), declared.under(amended)
+    for name, why in limits.fixed.items():
+        instances = after.operator(name).parallelism
+        if instances != before.operator(name).parallelism:
+            raise PlanError(f"parallelism[{name!r}]={instances}: {why}")
 
 
 def _check_key_types(topology: Topology, key_types: Mapping[str, Sequence[str]]) -> None:

@@ -51,7 +51,8 @@ class PlanOutline:
 
     Attributes:
         parallelism: how many instances an operator has.
-        batch: how many tuples an operator emits at once.
+        admit: how many tuples a source lets in with a batch.
+        batch: how many tuples at most an operator sends to an instance at once.
         routing: in outline, who owns which key.
         placement: in outline, where key groups and instances live.
         scheduling: in outline, how tuples of an edge are spread.
@@ -62,6 +63,7 @@ class PlanOutline:
     """
 
     parallelism: Mapping[str, int]
+    admit: Mapping[str, int]
     batch: Mapping[str, int]
     routing: Mapping[str, Outline]
     placement: Mapping[str, Outline]

@@ -24,6 +24,7 @@ from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
 from optimizers.spark.sized import Sized
+from optimizers.spark.source_limits import limits_of_streams
 from optimizers.spark.sources import Sources, by_source, united
 from optimizers.spark.streaming import StreamingRun
 from optimizers.strategies.fixed import Fixed
@@ -146,8 +147,8 @@ class SparkEngine(Asking):
 
         Args:
             topology: the job.
-            streams: the stream of each source, by its name; of the only source, alone. What a
-                plan says of ``batch`` acts on those that are `Sized`, or played back by `replay`.
+            streams: the stream of each source, by its name; of the only source, alone. A plan
+                can say how much is admitted of those that are `Sized`, or played back by `replay`.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
             each_batch: is called with what left the job in a batch, and its number, as in `run`.
                 After a crash it may be called again with the same batch.
@@ -159,6 +160,7 @@ class SparkEngine(Asking):
 
         Raises:
             CheckpointError: others fed the job before, and ``append`` is not given.
+            PlanError: the plan in force says how much a source admits that is given as it is.
         """
         checks.check_job(topology, optimizer)
         handlers = OutputHandlers(topology, each_batch, each_aside)
@@ -167,7 +169,9 @@ class SparkEngine(Asking):
         checks.check_streams(given)
         if trigger is not None:
             checks.check_trigger(trigger)
-        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), handlers)
+        asked = optimizer or Fixed(Plan())
+        limits = limits_of_streams(given)
+        run = Run(self, self._session(), topology, asked, handlers, limits=limits)
 
         def begin(batch: Callable[[DataFrame, int], None], rows: Mapping[str, int]) -> Any:
             frames = {
@@ -194,7 +198,7 @@ class SparkEngine(Asking):
     def replay(self, source: str, tuples: pa.Table, *, rows: int, partitions: int = 2) -> DataFrame:
         """Return recorded tuples of a source as a stream whose batches a plan can size.
 
-        What a plan says of ``batch`` for this source acts from the next batch on that it cuts.
+        What a plan admits of this source acts from the next batch on that it cuts.
 
         Args:
             source: the name of the source in the job.

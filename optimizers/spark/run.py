@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from optimizers.control.checking import Limits
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
 from optimizers.control.run_summary import RunSummary
@@ -39,6 +40,7 @@ from optimizers.spark.outputs import OutputHandlers, left_in
 from optimizers.spark.query_log import arrived, begun_at, is_noted, query_at
 from optimizers.spark.replay import admit
 from optimizers.spark.shipping import ship
+from optimizers.spark.source_limits import check_in_force
 from optimizers.spark.sources import Sources, by_source
 from optimizers.spark.task_errors import as_penstock_errors
 from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask
@@ -61,19 +63,22 @@ class Run:
         topology: the job.
         optimizer: who decides.
         handlers: who gets what leaves the job; None where that is not handed out.
+        limits: what sources cannot do that a plan may ask for.
 
     Attributes:
         skipped: the bounded batches that were given and not run, for they are done already, by
             their names, or else their places.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         engine: "SparkEngine",
         session: SparkSession,
         topology: Topology,
         optimizer: Optimizer,
         handlers: OutputHandlers | None = None,
+        *,
+        limits: Limits | None = None,
     ) -> None:
         self._session = session
         self._topology = topology
@@ -96,7 +101,9 @@ class Run:
             asking=Asking.of(engine),
             keep=engine.keep,
             settings=replace(engine.settings, sharing=tasks_at_once(session)),
+            limits=limits,
         )
+        check_in_force(self._coordinator.next_plan, limits)
         self._broadcasts = Broadcasts(session.sparkContext, self._checkpoint.mark.name)
         warn_of_many_instances(topology, session.sparkContext.defaultParallelism)
         ship(session.sparkContext)
@@ -205,7 +212,7 @@ class Run:
         if not otherwise:
             return {}
         plan = self._coordinator.next_plan
-        return {source: plan.batch.get(source, rows) for source, rows in otherwise.items()}
+        return {source: plan.admit.get(source, rows) for source, rows in otherwise.items()}
 
     def begin_stream(self, *, append: bool) -> None:
         """Refuse a stream whose rows would count twice, before any of them is read.
@@ -266,8 +273,8 @@ class Run:
         if assignment.ticket.first:
             self._machines.forget_others(assignment.work.layout)
             for source in self._topology.sources:
-                if source in assignment.plan.batch:
-                    admit(self._checkpoint.location, source, assignment.plan.batch[source])
+                if source in assignment.plan.admit:
+                    admit(self._checkpoint.location, source, assignment.plan.admit[source])
         return assignment
 
     def _source_task(self, assignment: Assignment, sources: tuple[str, ...]) -> SourceTask:

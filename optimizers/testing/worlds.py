@@ -118,7 +118,9 @@ def _under_way(world: World) -> World:
     operator = topology.operator(grown.name)
     home = Deployment(cluster.deal(operator.parallelism), default_groups(operator))
     current = growth | Plan(
-        batch=dict.fromkeys(topology.sources, 100), placement={grown.name: home}
+        admit=dict.fromkeys(topology.sources, 100),
+        batch=dict.fromkeys(topology.sources, 100),
+        placement={grown.name: home},
     )
     return World(topology, cluster, example_statistics(topology), current)
 

@@ -147,6 +147,7 @@ def fitting_plans(draw, topology, cluster):
             scheduling[edge.name] = draw(groupings(target, edge.key))
     return Plan(
         parallelism=parallelism,
+        admit={name: 50 for name in topology.sources if draw(st.booleans())},
         batch={name: 10 for name in topology.order if draw(st.booleans())},
         routing=routing,
         placement=placement,
@@ -190,6 +191,7 @@ def plans(names=("a", "b"), nodes_named=NODES[:2]):
         st.lists(notes(), max_size=2),
         st.integers(0, 3),
         parallelism=_some(names, few),
+        admit=_some(names, few),
         batch=_some(names, few),
         routing=_some(names, routes),
         placement=_some(names, st.builds(Deployment, homes)),
@@ -221,6 +223,7 @@ def decisions(draw, topology, cluster):
         routing = {n: v for n, v in whole.routing.items() if taken(n)}
         return Plan(
             parallelism=parallelism,
+            admit={n: v for n, v in whole.admit.items() if draw(st.booleans())},
             batch={n: v for n, v in whole.batch.items() if draw(st.booleans())},
             routing=routing,
             adopt=tuple(name for name in whole.adopt if name in routing),
@@ -236,7 +239,7 @@ def decisions(draw, topology, cluster):
 
 def agreeing(first, second):
     """Whether two plans decide nothing differently; written apart from ``Plan.__or__``."""
-    for part in ("parallelism", "batch", "routing", "placement", "scheduling"):
+    for part in ("parallelism", "admit", "batch", "routing", "placement", "scheduling"):
         left, right = getattr(first, part), getattr(second, part)
         if any(left[name] != right[name] for name in set(left) & set(right)):
             return False

@@ -41,6 +41,7 @@ BAD = {
     "parallelism True": (lambda: Plan(parallelism={"x": True}), ["parallelism['x']=True"]),
     "parallelism half": (lambda: Plan(parallelism={"x": 1.5}), ["parallelism['x']=1.5"]),
     "batch negative": (lambda: Plan(batch={"x": -1}), ["batch['x']=-1"]),
+    "admit zero": (lambda: Plan(admit={"x": 0}), ["admit['x']=0"]),
     "batch None": (lambda: Plan(batch={"x": None}), ["batch['x']=None"]),
     "parallelism a number": (lambda: Plan(parallelism=3), ["parallelism=3", "mapping"]),
     "parallelism None": (lambda: Plan(parallelism=None), ["parallelism=None"]),
@@ -121,6 +122,12 @@ UNFIT = {
         ["parallelism: unknown operator 'ghost'", "known: 'in', 'count'"],
     ),
     "unknown batch": (Plan(batch={"ghost": 2}), UnknownNameError, ["batch:", "'ghost'"]),
+    "unknown admit": (Plan(admit={"ghost": 2}), UnknownNameError, ["admit:", "'ghost'"]),
+    "admit of no source": (
+        Plan(admit={"count": 500}),
+        PlanError,
+        ["admit['count']=500", "'count' is no source", "plan batch"],
+    ),
     "unknown routing": (Plan(routing={"ghost": Fields()}), UnknownNameError, ["routing:"]),
     "unknown placement": (Plan(placement={"ghost": HOME}), UnknownNameError, ["placement:"]),
     "unknown edge": (
@@ -308,6 +315,7 @@ def test_only_decisions_make_a_plan_true():
     assert not Plan(notes=(note,))
     for decided in (
         Plan(parallelism={"x": 1}),
+        Plan(admit={"x": 1}),
         Plan(batch={"x": 1}),
         Plan(routing={"x": Fields()}),
         Plan(placement={"x": HOME}),
@@ -415,6 +423,7 @@ def test_groups_are_spread_in_even_contiguous_ranges():
 
 CONFLICTS = {
     "parallelism": (Plan(parallelism={"x": 1}), Plan(parallelism={"x": 2}), "x", 1, 2),
+    "admit": (Plan(admit={"x": 1}), Plan(admit={"x": 2}), "x", 1, 2),
     "batch": (Plan(batch={"x": 1}), Plan(batch={"x": 2}), "x", 1, 2),
     "routing": (
         Plan(routing={"x": Fields()}),

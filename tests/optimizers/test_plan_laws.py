@@ -30,7 +30,7 @@ from optimizers import (
 )
 from optimizers.deployment import default_groups
 
-MAPS = ("parallelism", "batch", "routing", "placement", "scheduling")
+MAPS = ("parallelism", "admit", "batch", "routing", "placement", "scheduling")
 
 
 def merged(first, second):
@@ -143,7 +143,7 @@ def test_what_a_decision_does_not_touch_stays_in_force(current, decision):
     def lapses(name, instances):
         return instances is not None and decision.parallelism.get(name, instances) != instances
 
-    for part in ("parallelism", "batch"):
+    for part in ("parallelism", "admit", "batch"):
         assert {**getattr(current, part), **getattr(decision, part)} == getattr(after, part)
     for name, grouping in current.routing.items():
         stays = name in decision.routing or not lapses(name, grouping.instances)
@@ -182,6 +182,7 @@ def test_the_last_word_about_a_node_counts(current, decision):
 
 def test_a_lapse_is_of_what_was_made_for_another_number_and_of_nothing_else():
     current = Plan(
+        admit={"w": 7},
         batch={"x": 5},
         routing={"x": Table(2), "y": Table(2), "z": Fields()},
         placement={"x": Deployment(("a", "b")), "y": Deployment(("a", "b"))},
@@ -193,6 +194,7 @@ def test_a_lapse_is_of_what_was_made_for_another_number_and_of_nothing_else():
 
     expected = Plan(
         parallelism={"x": 3, "y": 2, "z": 3},
+        admit={"w": 7},
         batch={"x": 5},
         routing={"y": Table(2), "z": Fields()},
         placement={"x": Deployment(("a", "b", NODES[0])), "y": Deployment(("a", "b"))},

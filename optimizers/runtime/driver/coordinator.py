@@ -7,6 +7,7 @@ after it, it takes the reports, commits the batch and asks the optimizer what sh
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from grouping.owners import Handover, handover
 from optimizers.cluster import Cluster
@@ -72,6 +73,7 @@ class Coordinator:
         asking: when it is asked, and how much is remembered.
         keep: of how many batches the state is kept at least.
         settings: how tasks go about their work; what is observed is up to the optimizer.
+        limits: what is known of the sources.
     """
 
     def __init__(  # noqa: PLR0913
@@ -84,6 +86,7 @@ class Coordinator:
         asking: Asking | None = None,
         keep: int = 2,
         settings: Settings | None = None,
+        limits: Limits | None = None,
     ) -> None:
         topology = topology.seeded(checkpoint.seed)
         check_work(topology)
@@ -97,6 +100,7 @@ class Coordinator:
         self._trials = Trials()
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
+        self._base_limits = limits or Limits()
         self._declared = {operator.name: operator.parallelism for operator in topology.operators}
         self._plan = completed(Plan(), topology, self._cluster)
         self._planned, self._plan_revision = 0, 0
@@ -280,7 +284,8 @@ class Coordinator:
 
     @property
     def _limits(self) -> Limits:
-        return Limits(check_change, lambda: key_types(self._columns))
+        types = partial(key_types, self._columns)
+        return replace(self._base_limits, check_change=check_change, key_types=types)
 
     @property
     def _state(self) -> StateFiles:

@@ -258,7 +258,7 @@ def test_a_plan_says_how_many_tuples_a_recorded_source_lets_in(spark, tmp_path):
     job = Job.source("in").then("by_user", key="user", parallelism=2)
     table = tuples(0, 6_000)
     engine = SparkEngine(checkpoint=str(tmp_path), every=1)
-    script = Scripted((Plan(batch={"in": 2_500}),))
+    script = Scripted((Plan(admit={"in": 2_500}),))
 
     started = engine.start(job, engine.replay("in", table, rows=500), script)
     deadline = time.monotonic() + 60

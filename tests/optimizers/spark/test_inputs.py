@@ -241,7 +241,7 @@ class Growing(Optimizer):
     """Lets ten more in each time that it is asked."""
 
     def plan(self, topology, cluster, statistics, current):
-        return Plan(batch={"in": current.batch.get("in", 10) + 10}) if statistics else Plan()
+        return Plan(admit={"in": current.admit.get("in", 10) + 10}) if statistics else Plan()
 
 
 def rate(spark, size=10):

@@ -73,7 +73,7 @@ def test_a_plan_sizes_the_batches_of_files(spark, tmp_path):
     folder = str(tmp_path / "in")
     write_files(folder, range(12))
     asked, handed = [], Counter()
-    script = Scripted((Plan(), Plan(batch={"in": 30}), Plan(), Plan(batch={"in": 20})))
+    script = Scripted((Plan(), Plan(admit={"in": 30}), Plan(), Plan(admit={"in": 20})))
     engine = SparkEngine(checkpoint=str(tmp_path / "kept"), every=1)
 
     started = engine.start(
@@ -90,7 +90,7 @@ def test_a_plan_sizes_the_batches_of_files(spark, tmp_path):
     assert [10, 30, 20] == asked
     assert expected(12) == state_of(started.run)
     assert set(range(6)) == set(handed)
-    assert 20 == started.run.plan.batch["in"]
+    assert 20 == started.run.plan.admit["in"]
     assert [0, 0, 2, 2, 4, 4] == [batch.planned for batch in started.run.batches]
 
 
@@ -103,7 +103,7 @@ def test_the_first_plan_and_that_of_a_driver_before_size_the_query_from_its_begi
     for files in (range(4), range(4, 8)):
         write_files(folder, files)
         source = Sized(files_in(spark, folder, asked), 10)
-        script = Scripted((), first=Plan(batch={"in": 20}))
+        script = Scripted((), first=Plan(admit={"in": 20}))
         started = engine.start(JOB, source, script, trigger={"availableNow": True})
         assert started.wait(120)
         assert [20, 20] == sizes_of(started.run)
@@ -115,7 +115,7 @@ def test_the_first_plan_and_that_of_a_driver_before_size_the_query_from_its_begi
 def test_a_job_that_goes_on_for_ever_can_be_waited_for_and_stopped(spark, tmp_path):
     folder = str(tmp_path / "in")
     write_files(folder, range(9))
-    plans = tuple(Plan(batch={"in": 10 * (2 + n % 2)}) for n in range(50))
+    plans = tuple(Plan(admit={"in": 10 * (2 + n % 2)}) for n in range(50))
     engine = SparkEngine(checkpoint=str(tmp_path / "kept"), every=1)
     started = engine.start(JOB, Sized(files_in(spark, folder), 10), Scripted(plans))
 
@@ -146,7 +146,7 @@ def test_a_source_that_cannot_be_read_anew_ends_the_job_with_its_error(spark, tm
         return read(rows)
 
     engine = SparkEngine(checkpoint=str(tmp_path / "kept"), every=1)
-    started = engine.start(JOB, Sized(failing, 10), Scripted((Plan(batch={"in": 20}),)))
+    started = engine.start(JOB, Sized(failing, 10), Scripted((Plan(admit={"in": 20}),)))
 
     with pytest.raises(InvalidValueError, match="rows=20"):
         started.wait(60)

@@ -1,0 +1,52 @@
+"""What sources cannot do that a plan may ask for: each is refused by name, and none is ignored."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from optimizers.control.checking import Limits
+from optimizers.errors import PlanError
+from optimizers.plan import Plan
+from optimizers.spark.replay import NAME
+from optimizers.spark.sized import Sized
+from sketches.values import FrozenMap
+
+_UNSIZED = (
+    "source {source!r} is a stream that lets in what its own options say; give it as "
+    "Sized(read, rows), or leave it out of admit"
+)
+_FIXED = (
+    "a stream is read by as many tasks as Spark makes partitions of it, which no plan changes; "
+    "leave source {source!r} out of parallelism"
+)
+
+
+def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
+    """Return what the sources of a job on streams cannot do."""
+    unsized = [
+        name
+        for name, stream in streams.items()
+        if not isinstance(stream, Sized) and not is_replay(stream)
+    ]
+    return Limits(
+        unsized=FrozenMap({name: _UNSIZED.format(source=name) for name in unsized}),
+        fixed=FrozenMap({name: _FIXED.format(source=name) for name in streams}),
+    )
+
+
+def is_replay(stream: DataFrame) -> bool:
+    """Return whether a stream, or what was made of one, is played back by `SparkEngine.replay`."""
+    frame: Any = stream._jdf  # noqa: SLF001  # PySpark has no other way
+    return NAME in str(frame.queryExecution().logical().toString())
+
+
+def check_in_force(plan: Plan, limits: Limits | None) -> None:
+    """Refuse a source that cannot do what the plan in force says, which was made for another.
+
+    Raises:
+        PlanError: the plan says how much is admitted of it.
+    """
+    for name, why in (limits or Limits()).unsized.items():
+        if name in plan.admit:
+            raise PlanError(f"the plan in force has admit[{name!r}]={plan.admit[name]}: {why}")
