@@ -9,6 +9,7 @@ from optimizers.comparing.metrics import overall, section
 from optimizers.comparing.narrative import summary
 from optimizers.comparing.outcome import Outcome
 from optimizers.comparing.table import Section, as_text
+from optimizers.comparing.time_section import time_section
 from optimizers.documents import Record, read, write
 from optimizers.errors import CorruptDataError, InvalidValueError, UnknownNameError
 from sketches.values import FrozenMap
@@ -93,7 +94,8 @@ class Comparison:
         if settled and settled != measured:
             title = f"batches {_named(settled)}, after plans have changed"
             found.append(section(title, self.variants, settled))
-        return [*found, overall(self.variants)]
+        times = time_section(self.variants, settled or measured)
+        return [*found, *([] if times is None else [times]), overall(self.variants)]
 
     def table(self) -> str:
         """Return the figures as a table of text; the best of each line are marked."""

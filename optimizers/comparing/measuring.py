@@ -37,6 +37,7 @@ def batch_facts(summary: BatchSummary, layout: Layout, tuples: int, *, changed: 
         remote_bytes=sum(flow.bytes - (flow.local_bytes or 0.0) for flow in summary.edges.values()),
         loads=FrozenMap(_loads(summary, job)),
         latency=None if summary.latency is None else summary.latency.mean,
+        time=summary.time,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from optimizers.batch_time import BatchTime
 from optimizers.control.decision import DecisionFacts
 from optimizers.documents import Record
 from sketches.values import FrozenMap
@@ -71,6 +72,8 @@ class BatchFacts:
             microseconds that they took.
         latency: how many seconds a tuple took on average until all that came of it was done; None
             where the engine does not tell.
+        time: where its time went, with planning and the commit; None where the engine does not
+            tell.
     """
 
     batch: int
@@ -85,11 +88,16 @@ class BatchFacts:
     remote_bytes: float
     loads: Mapping[str, tuple[int, ...]]
     latency: float | None = None
+    time: BatchTime | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as JSON types."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**fields, "loads": {name: list(load) for name, load in self.loads.items()}}
+        return {
+            **fields,
+            "loads": {name: list(load) for name, load in self.loads.items()},
+            "time": None if self.time is None else self.time.to_dict(),
+        }
 
     @classmethod
     def from_record(cls, record: Record) -> "BatchFacts":
@@ -112,6 +120,7 @@ class BatchFacts:
                 }
             ),
             record.optional("latency", float),
+            BatchTime.of_record(record, "time"),
         )
 
 

@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from optimizers.batch_time import KEPT, BatchTime
 from optimizers.control.decision import DecisionFacts
 from optimizers.control.engine import JobRun
 from optimizers.control.summary import BatchSummary, Messages, Spread
+from optimizers.control.time_table import time_rows
 from optimizers.documents import Record, read, write
 from optimizers.operators import EdgeName
 from sketches.values import FrozenMap
@@ -103,6 +105,7 @@ class RunSummary:
         taken_over: how many keys changed their instance.
         latency: how long tuples took until all that came of them was done; None where the engine
             does not tell.
+        times: where the time of the last batches went; empty where the engine does not tell.
     """
 
     batches: int
@@ -113,6 +116,7 @@ class RunSummary:
     decisions: tuple[DecisionFacts, ...] = ()
     taken_over: int = 0
     latency: Spread | None = None
+    times: tuple[BatchTime, ...] = ()
 
     @classmethod
     def of(
@@ -144,6 +148,7 @@ class RunSummary:
             tuple(map(DecisionFacts.of, run.decisions)),
             sum(batch.taken_over for batch in batches),
             latency,
+            tuple(batch.time for batch in batches[-KEPT:] if batch.time is not None),
         )
 
     @property
@@ -167,11 +172,13 @@ class RunSummary:
         lines += _aligned(
             ["edge", "tuples", "local", "messages", "carried"], list(map(_edge_cells, self.edges))
         )
+        rows = time_rows(self.times)
+        lines += _aligned(rows[0], rows[1:]) if rows else []
         return "\n".join(lines)
 
     def to_json(self) -> str:
         """Write the summary as a JSON document."""
-        return write("run", asdict(self))
+        return write("run", {**asdict(self), "times": [time.to_dict() for time in self.times]})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "RunSummary":
@@ -189,6 +196,7 @@ class RunSummary:
             tuple(record.each("decisions", DecisionFacts.from_record)),
             record.take("taken_over", int),
             _spread(record),
+            tuple(record.each("times", BatchTime.from_record)),
         )
 
 

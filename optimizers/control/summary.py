@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from optimizers.batch_time import BatchTime
 from optimizers.operators import EdgeName
 from optimizers.statistics import EdgeStatistics
 from sketches.arrays import Floats
@@ -101,6 +102,7 @@ class BatchSummary:
         latency: how long tuples that came in with it took until all that came of them was done.
         moved: the state that moved as it began.
         messages: by edge, the messages from instances back to their senders.
+        time: where its time went, of all that it took, with planning and the commit.
     """
 
     batch: int
@@ -114,6 +116,7 @@ class BatchSummary:
     latency: Spread | None = None
     moved: StateMoves | None = None
     messages: Mapping[EdgeName, Messages] | None = None
+    time: BatchTime | None = None
 
     @property
     def taken_over(self) -> int:

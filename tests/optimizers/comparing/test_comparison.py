@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optimizers import BatchTime, StageTime
 from optimizers.comparing import BatchFacts, Comparison, DecisionFacts, Difference, Outcome
 from optimizers.comparing.metrics import Figure, Measure, size_text
 from optimizers.errors import CorruptDataError, InvalidValueError, UnknownNameError
@@ -72,6 +73,23 @@ def test_what_may_be_chance_is_marked_beside_the_best():
 
     assert (True, True, False) == figure.line([[1.0], [1.2], [1.4]]).best
     assert ("1.0 ±20%", "1.2", "1.4") == figure.line([[1.0], [1.2], [1.4]]).cells
+
+
+def test_where_batches_spend_their_time_is_told_where_it_is_known():
+    def timed(batch, work):
+        stages = [StageTime(("s",), 2, 1, work=work)]
+        return replace(facts(batch), time=BatchTime(batch, 10, work + 0.5, 0.25, stages, 0.25))
+
+    slow = outcome("slow", [timed(0, 99.0), *(timed(batch, batch / 8) for batch in (1, 2, 3))])
+    none = outcome("none", [facts(batch) for batch in range(4)])
+    text = comparison(slow, none).table()
+
+    assert "where a batch's seconds go" in text
+    assert [["0.25", "-"]] == cells(text, "work")
+    assert [["0.75", "-"]] == cells(text, "all of it")
+    assert [] == cells(text, "shuffle")  # which took none
+    assert "seconds go" not in comparison(none).table()
+    assert comparison(slow) == Comparison.from_json(comparison(slow).to_json())
 
 
 def test_the_warm_up_is_left_out_of_the_figures():

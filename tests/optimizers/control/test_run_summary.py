@@ -1,5 +1,7 @@
 """What came of a run is told in one table and one document, on every engine."""
 
+from dataclasses import replace
+
 import any_job
 import numpy as np
 import pyarrow as pa
@@ -8,7 +10,7 @@ from any_job import CLUSTER, Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import Fixed, Plan, Topology
+from optimizers import BatchTime, Fixed, Plan, StageTime, Topology
 from optimizers.control.decision import DecisionFacts
 from optimizers.control.run_summary import EdgeSummary, OperatorSummary, RunSummary
 from optimizers.control.summary import Messages, Spread
@@ -132,6 +134,18 @@ SUMMARIES = st.builds(
     ).map(tuple),
     COUNTS,
     SPREADS,
+    st.lists(
+        st.builds(
+            BatchTime,
+            COUNTS,
+            TIMES,
+            TIMES,
+            TIMES,
+            st.lists(st.builds(StageTime, st.just(("a", "b")), st.just(3), st.just(2), TIMES)),
+            TIMES,
+        ),
+        max_size=3,
+    ).map(tuple),
 )
 
 
@@ -145,3 +159,19 @@ def test_another_document_is_refused(on_the_runner):
         RunSummary.from_json(on_the_runner.to_json().replace('"busy": [', '"busy": ["x", '))
     with pytest.raises(CorruptDataError, match="not a 'run'"):
         RunSummary.from_json(Plan().to_json())
+
+
+def test_the_table_shows_the_mean_batch_of_those_that_ran_as_the_last(on_the_runner):
+    def time(batch, work, *more):
+        stages = [StageTime(("s",), 2, 1, work=work), *more]
+        return BatchTime(batch, 10, 1.5, 0.25, stages, 0.125)
+
+    wider = StageTime(("a", "b"), 4, 2, tasks=0.25)
+    times = (time(0, 7.0), time(1, 0.5, wider), time(2, 0.75, wider))
+    rows = [line.split() for line in str(replace(on_the_runner, times=times)).splitlines()[-6:]]
+
+    assert ["s", "2", "0.000", "0.000", "0.000", "0.625", "0.000", "0.000", "0.625"] == rows[0]
+    assert ["a", "+", "b", "4", "0.000", "0.250"] == rows[1][:6]
+    assert [["planning", "0.250"], ["commit", "0.125"], ["other", "0.250"]] == rows[2:5]
+    assert ["all", "0.000", "0.250", "0.000", "0.625", "0.000", "0.000", "1.500"] == rows[5]
+    assert "mean of a batch" not in str(on_the_runner)

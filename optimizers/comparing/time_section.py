@@ -1,0 +1,40 @@
+"""Where the time of batches went, of each variant, as a part of the table."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optimizers.batch_time import BatchTime
+from optimizers.comparing.outcome import Outcome
+from optimizers.comparing.table import Line, Section
+
+_NOTHING = "-"
+
+
+def time_section(variants: Sequence[Outcome], span: Sequence[int]) -> Section | None:
+    """Return where the time of some batches went, in seconds, their medians.
+
+    None where the engine tells it of no batch. Nothing is marked as best: a part that is short may
+    be so at the cost of another.
+    """
+    each = [_times(outcome, span) for outcome in variants]
+    known = [time for times in each for time in times]
+    if not known:
+        return None
+    parts = [part for part in known[0].parts if any(time.parts[part] for time in known)]
+    lines = [
+        _line(part, [[time.parts[part] for time in times] for times in each]) for part in parts
+    ]
+    lines.append(_line("all of it", [[time.seconds for time in times] for times in each]))
+    return Section("where a batch's seconds go", tuple(lines))
+
+
+def _times(outcome: Outcome, span: Sequence[int]) -> list[BatchTime]:
+    return [
+        facts.time for facts in outcome.batches if facts.batch in span and facts.time is not None
+    ]
+
+
+def _line(label: str, each: Sequence[Sequence[float]]) -> Line:
+    cells = [f"{float(np.median(values)):.3g}" if values else _NOTHING for values in each]
+    return Line(label, tuple(cells), (False,) * len(cells))

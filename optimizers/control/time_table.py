@@ -1,0 +1,37 @@
+"""Where batches went with their time: a table for people."""
+
+from collections.abc import Sequence
+
+from optimizers.batch_time import BatchTime, StageTime
+
+
+def time_rows(times: Sequence[BatchTime]) -> list[list[str]]:
+    """Return the mean seconds of the last batches whose stages are those of the last, by stage.
+
+    The first row is the head, the last one of all stages together. Empty where nothing is known.
+    """
+    if not times:
+        return []
+    stages = [_name(stage) for stage in times[-1].stages]
+    alike = [time for time in times if [_name(stage) for stage in time.stages] == stages]
+    rows = [["mean of a batch, s", "tasks", *StageTime.PARTS, "together"]]
+    for place, name in enumerate(stages):
+        each = [time.stages[place] for time in alike]
+        means = [_mean([getattr(stage, part) for stage in each]) for part in StageTime.PARTS]
+        rows.append([name, str(each[-1].size), *means, _mean([stage.seconds for stage in each])])
+    unknown = [""] * (len(StageTime.PARTS) + 1)
+    rows += [
+        [label, *unknown, _mean([getattr(time, label) for time in alike])]
+        for label in ("planning", "commit", "other")
+    ]
+    parts = [_mean([time.parts[part] for time in alike]) for part in StageTime.PARTS]
+    rows.append(["all", "", *parts, _mean([time.seconds for time in alike])])
+    return rows
+
+
+def _name(stage: StageTime) -> str:
+    return " + ".join(stage.operators)
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.3f}"

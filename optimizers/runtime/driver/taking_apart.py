@@ -1,0 +1,160 @@
+"""The time of a batch, taken apart: by the engine's clock of stages, and by what tasks tell.
+
+All seconds are on one line. The driver's clock cuts it: the batch is begun, its job is submitted,
+each stage begins, launches its first task and ends, the batch is written down. Between the first
+task and the end of a stage, tasks run one after the other on each core; those on the core that was
+done last make up the *longest chain*. Of each of its tasks it is known what its seconds went to;
+what of the stage's time no task accounts for is what tasks cost apart from what they do.
+
+Clocks of different machines are never compared: of tasks only lengths of time are taken, and the
+order of those that ran on one machine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from optimizers.batch_time import BatchTime, StageTime
+from sketches.arrays import Floats
+
+_RESOLUTION = 2e-3  # seconds; engines tell milliseconds
+_LOST = 0.05  # the share of a batch that may be unaccounted for
+
+
+class StageClock(NamedTuple):
+    """When a stage ran, in seconds of the driver's clock.
+
+    Attributes:
+        began: when it was submitted.
+        first: when its first task was launched.
+        ended: when its last task was done.
+    """
+
+    began: float
+    first: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class BatchClock:
+    """When a batch ran, in seconds of the driver's clock.
+
+    Attributes:
+        seconds: how long it took, by a clock that is never set.
+        begun: when it was begun.
+        submitted: when its job was submitted.
+        stages: when each of its stages ran.
+        done: when it was written down.
+        reads_first: whether the job has stages of its own before ours, for rows to be let in.
+    """
+
+    seconds: float
+    begun: float
+    submitted: float
+    stages: Sequence[StageClock]
+    done: float
+    reads_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StageTasks:
+    """What the tasks of a stage did; element ``i`` of the arrays is of task ``i``.
+
+    Attributes:
+        operators: the operators whose instances they are.
+        machines: on which machine each ran; those on one share a clock.
+        began: when each began, in seconds of that clock.
+        ended: when each had done all that it tells.
+        reading: how long each waited for rows of a source.
+        work: how long each was at the operators' own work.
+        state: how long each was at state.
+    """
+
+    operators: tuple[str, ...]
+    machines: Sequence[str]
+    began: Floats
+    ended: Floats
+    reading: Floats
+    work: Floats
+    state: Floats
+
+    def longest_chain(self) -> list[int]:
+        """Return the tasks that ran one after the other on the core that was done last."""
+        chains: dict[str, list[list[int]]] = {}
+        firsts: dict[str, float] = {}
+        for task in np.argsort(self.began, kind="stable").tolist():
+            machine = self.machines[task]
+            firsts.setdefault(machine, float(self.began[task]))
+            # The core that was free first takes the next task.
+            before = [
+                chain
+                for chain in chains.setdefault(machine, [])
+                if self.ended[chain[-1]] <= self.began[task]
+            ]
+            if before:
+                min(before, key=lambda chain: float(self.ended[chain[-1]])).append(task)
+            else:
+                chains[machine].append([task])
+        ends = {
+            (float(self.ended[chain[-1]]) - firsts[machine], chain[0]): chain
+            for machine, each in chains.items()
+            for chain in each
+        }
+        return ends[max(ends)]
+
+
+def taken_apart(
+    batch: int, tuples: float, clock: BatchClock, stages: Sequence[StageTasks]
+) -> BatchTime | None:
+    """Return where the time of a batch went; None where clocks and tasks do not agree on it.
+
+    That is so where a stage was run again: then stages do not follow one another.
+
+    Args:
+        batch: its number.
+        tuples: how many tuples came in with it.
+        clock: when it ran.
+        stages: what the tasks of each stage did.
+    """
+    # 1. Each stage goes from the end of the one before.
+    ends = [clock.stages[0].began, *(stage.ended for stage in clock.stages)]
+    times = [
+        _stage_time(tasks, stage, before)
+        for tasks, stage, before in zip(stages, clock.stages, ends, strict=False)
+    ]
+    # 2. What lies between the job's begin and that of the first stage is Spark's, for our rows.
+    planned = clock.submitted if clock.reads_first else clock.stages[0].began
+    reads = max(0.0, clock.stages[0].began - planned)
+    times[0] = replace(times[0], reading=times[0].reading + reads)
+    found = BatchTime(
+        batch,
+        tuples,
+        clock.seconds,
+        max(0.0, planned - clock.begun),
+        tuple(times),
+        max(0.0, clock.done - ends[-1]),
+    )
+    # 3. What does not add up is not told.
+    lost = abs(found.other)
+    return found if lost <= max(_LOST * found.seconds, _RESOLUTION) else None
+
+
+def _stage_time(tasks: StageTasks, clock: StageClock, before: float) -> StageTime:
+    chain = tasks.longest_chain()
+    reading, work, state = (
+        float(column[chain].sum()) for column in (tasks.reading, tasks.work, tasks.state)
+    )
+    inside = float((tasks.ended[chain] - tasks.began[chain]).sum())
+    return StageTime(
+        tasks.operators,
+        size=len(tasks.machines),
+        turns=len(chain),
+        fixed=max(0.0, clock.first - before),
+        tasks=max(0.0, clock.ended - clock.first - inside),
+        reading=reading,
+        work=work,
+        shuffle=max(0.0, inside - reading - work - state),
+        state=state,
+    )
