@@ -33,6 +33,7 @@ from optimizers.entry_points import imported, offered, place_of
 from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.optimizer import Optimizer
 from optimizers.strategies.balanced_keys import BalancedKeys
+from optimizers.strategies.ds2 import Ds2
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Hash
 from optimizers.strategies.locality import Locality
@@ -71,6 +72,7 @@ _OURS = FrozenMap(
             ("locality-published", PublishedLocality, "locality by the method of its paper"),
             ("osg", Osg, "each tuple to the instance that finishes it first, by learned costs"),
             ("osg-published", PublishedOsg, "osg by the method of its paper"),
+            ("ds2", Ds2, "as many instances as rates need, by what operators could do"),
             ("balanced-keys", BalancedKeys, "equal shares for all instances, heavy keys by name"),
             # Groupings, on all edges that they fit.
             ("fields", Fields, "all tuples of a key to one instance, by hash"),

@@ -12,6 +12,7 @@ from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.batch_time import BatchTime, listed_times
 from optimizers.errors import InvalidValueError, UnknownNameError
+from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
@@ -209,6 +210,7 @@ class Statistics:
         sources: what came to each source, and what of it waits; absent where the engine cannot
             tell, as of data that is bounded.
         batch_times: where the time of the last batches went, the oldest first.
+        execution: how the engine runs the job; None where it does not say.
         past: earlier epochs in short, and what was decided after each; the control loop of every
             engine fills it.
     """
@@ -226,6 +228,7 @@ class Statistics:
     keys: Mapping[str, KeyCounts] = FrozenMap()
     sources: Mapping[str, SourceStatistics] = FrozenMap()
     batch_times: tuple[BatchTime, ...] = ()
+    execution: Execution | None = None
     past: Past = field(default_factory=Past)
 
     def __post_init__(self) -> None:
@@ -241,6 +244,10 @@ class Statistics:
             object.__setattr__(self, part, named(part, getattr(self, part), wanted))
         for part, wanted in _BY_EDGE.items():
             object.__setattr__(self, part, named_by_pair(part, getattr(self, part), wanted))
+        if not isinstance(self.execution, Execution | None):
+            raise InvalidValueError(
+                f"execution={self.execution!r} is not an Execution; leave it out, or give one"
+            )
         if not isinstance(self.past, Past):
             raise InvalidValueError(f"past={self.past!r} is not a Past; leave it out, or give one")
 

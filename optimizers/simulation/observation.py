@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.control import collectors
+from optimizers.execution import Execution
 from optimizers.layout import Layout
 from optimizers.operators import Edge, EdgeName
 from optimizers.simulation.queues.conversation import Conversation
@@ -155,6 +156,7 @@ class Observer:
             costs=self._costs(stretch) if Probe.COSTS in self.observes else {},
             groups=groups,
             traffic=traffic,
+            execution=Execution(micro_batches=False),
         )
 
     def _operator(self, stretch: Stretch, name: str) -> OperatorStatistics:

@@ -1,4 +1,4 @@
-"""How many tasks an executor works on at a time, each in a Python process of its own."""
+"""How many tasks run at a time, each in a Python process of its own."""
 
 import os
 import re
@@ -14,6 +14,13 @@ def tasks_at_once(session: SparkSession) -> int:
     conf = context.getConf()
     each = int(conf.get("spark.task.cpus", "1") or 1)
     return max(1, _cores(str(context.master), conf.get("spark.executor.cores"), context) // each)
+
+
+def slots_of(session: SparkSession) -> int:
+    """Return how many tasks run at a time on all executors together, as Spark knows by now."""
+    context = session.sparkContext
+    each = int(context.getConf().get("spark.task.cpus", "1") or 1)
+    return max(1, context.defaultParallelism // each)
 
 
 def _cores(master: str, said: str | None, context: object) -> int:

@@ -32,7 +32,7 @@ from optimizers.runtime.work import Work
 from optimizers.spark.bounded import to_be_run
 from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.checks import check_batch, warn_of_many_instances
-from optimizers.spark.cores import tasks_at_once
+from optimizers.spark.cores import slots_of, tasks_at_once
 from optimizers.spark.hadoop import location_in
 from optimizers.spark.machines import Machines
 from optimizers.spark.muted_logs import muted
@@ -100,7 +100,9 @@ class Run:
             self._checkpoint,
             asking=Asking.of(engine),
             keep=engine.keep,
-            settings=replace(engine.settings, sharing=tasks_at_once(session)),
+            settings=replace(
+                engine.settings, sharing=tasks_at_once(session), slots=slots_of(session)
+            ),
             limits=limits,
         )
         check_in_force(self._coordinator.next_plan, limits)

@@ -11,6 +11,7 @@ from optimizers.batch_time import BatchTime, StageTime
 from optimizers.cluster import Cluster, Node
 from optimizers.control.question import Question
 from optimizers.deployment import Deployment, default_groups
+from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
 from optimizers.operators import Edge, EdgeName, Operator
 from optimizers.optimizer import Optimizer
@@ -57,6 +58,7 @@ def only(statistics: Statistics, probes: Iterable[Probe]) -> Statistics:
     return Statistics(
         epoch=statistics.epoch,
         seconds=statistics.seconds,
+        execution=statistics.execution,
         past=statistics.past if Probe.GROUPS in probes else Past(statistics.past.epochs),
         **{part: getattr(statistics, part) for part in parts},
     )
@@ -122,7 +124,8 @@ def _under_way(world: World) -> World:
         batch=dict.fromkeys(topology.sources, 100),
         placement={grown.name: home},
     )
-    return World(topology, cluster, example_statistics(topology), current)
+    seen = replace(example_statistics(topology), execution=Execution(micro_batches=False))
+    return World(topology, cluster, seen, current)
 
 
 def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
@@ -158,6 +161,7 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
         },
         groups={operator.name: _example_groups(operator, random) for operator in keyed},
         past=_example_past(topology, tuples),
+        execution=Execution(micro_batches=True, slots=8),
         traffic={
             (source, target): _example_traffic(
                 topology.operator(source), topology.operator(target), random

@@ -20,6 +20,7 @@ from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, PlanError
+from optimizers.execution import Execution
 from optimizers.layout import Layout, completed
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -275,7 +276,8 @@ class Coordinator:
         }
         found = self._collector.statistics(sizes, pasts)
         self._collector = EpochCollector(self._layout, self._loop.epochs + 1)
-        return found
+        execution = Execution(micro_batches=True, slots=self._settings.slots)
+        return replace(found, execution=execution)
 
     def _begin_epoch(self) -> None:
         """Begin to count and to adopt keys, under the plan that is in force from now on."""

@@ -1,0 +1,33 @@
+"""How an engine runs the instances of a job, which decides what it costs to have many of them."""
+
+from dataclasses import dataclass
+
+from optimizers.errors import InvalidValueError
+from sketches.checks import whole
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How an engine runs a job; every engine says it with the statistics of an epoch.
+
+    >>> Execution(micro_batches=True, slots=8).slots
+    8
+
+    Attributes:
+        micro_batches: whether a batch goes through the job stage by stage, the instances of a stage
+            beginning when those before have ended; if not, all instances run all the time and send
+            each other tuples.
+        slots: how many instances can run at the same time, on all nodes together; None where that
+            is not known, or each has a processor of its own.
+    """
+
+    micro_batches: bool
+    slots: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.micro_batches, bool):
+            raise InvalidValueError(
+                f"micro_batches={self.micro_batches!r} is not a bool; give True or False"
+            )
+        if self.slots is not None:
+            object.__setattr__(self, "slots", whole("slots", self.slots, at_least=1))
