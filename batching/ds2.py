@@ -46,10 +46,10 @@ def ds2_instances(flow: Dataflow) -> Integers:
         )
     work = flow.arrivals(flow.rates) * flow.seconds
     needed = np.maximum(1, np.ceil(work * (1 - _ROUNDING)))
-    beyond = np.flatnonzero(needed > MOST_INSTANCES)
+    beyond = np.flatnonzero(~flow.sources & (needed > MOST_INSTANCES))
     if len(beyond):
         raise OverloadError(
             f"{flow.names[beyond[0]]!r} needs {needed[beyond[0]]:.3g} instances, more than any "
             "engine has; check its rate and its seconds"
         )
-    return np.where(flow.sources, flow.given, needed.astype(np.int64))
+    return np.where(flow.sources, flow.given, np.minimum(needed, MOST_INSTANCES)).astype(np.int64)

@@ -42,5 +42,5 @@ def test_a_rate_without_end_and_a_load_beyond_all_engines_are_refused():
 
     with pytest.raises(DataflowError, match="'source' gives as fast as it can"):
         ds2_instances(endless)
-    with pytest.raises(OverloadError, match="'a' needs 1e\\+12 instances"):
+    with pytest.raises(OverloadError, match=r"'a' needs 1e\+12 instances"):
         ds2_instances(heavy)
