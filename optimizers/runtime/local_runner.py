@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from optimizers.runtime.task.parcels import REPORT, from_batches
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.task.task import run_source, run_task
 from optimizers.runtime.work import Ticket, Work
 
@@ -14,7 +14,7 @@ Partitions = Sequence[Sequence[pa.RecordBatch]]
 """The tuples of one source: partitions of batches."""
 
 
-def run_batch(work: Work, ticket: Ticket, sources: Mapping[str, Partitions]) -> list[TaskReport]:
+def run_batch(work: Work, ticket: Ticket, sources: Mapping[str, Partitions]) -> list[Reports]:
     """Run all tasks of a batch, one after the other, and return what they report."""
     arriving = [
         batch
@@ -30,7 +30,7 @@ def run_batch(work: Work, ticket: Ticket, sources: Mapping[str, Partitions]) -> 
             for batch in run_task(work, ticket, stage, task, batches)
         ]
     return [
-        TaskReport.from_parcel(parcel) for parcel in from_batches(arriving) if parcel.edge == REPORT
+        Reports.from_parcel(parcel) for parcel in from_batches(arriving) if parcel.edge == REPORT
     ]
 
 

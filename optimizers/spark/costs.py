@@ -18,7 +18,6 @@ from optimizers.runtime.observe.busy_clock import BusyClock
 from optimizers.runtime.observe.call_costs import KEY, CallCosts
 from optimizers.runtime.observe.cost_meter import CostMeter
 from optimizers.runtime.observe.cost_tally import COUNT, SECONDS, count_costs
-from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.spark import checks
 from optimizers.spark.muted_logs import muted
@@ -153,12 +152,9 @@ class _TimingRows:
             for batch in batches:
                 for _ in meter.measured(function, batch, (self.key,)):
                     pass
-        report = TaskReport(operator="work", instance=0, sender=0)
-        meter.tell(report)
-        for tables in report.observed.values():
-            for table in tables:
-                if table.column_names == [KEY, COUNT, SECONDS]:
-                    yield from table.to_batches()
+        for _, table in meter.tell():
+            if table.column_names == [KEY, COUNT, SECONDS]:
+                yield from table.to_batches()
 
 
 @dataclass(frozen=True)

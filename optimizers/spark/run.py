@@ -27,7 +27,7 @@ from optimizers.runtime.log.mark import SPARK
 from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.results import outputs_of, results_of
 from optimizers.runtime.task.parcels import REPORT, from_batches
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import Work
 from optimizers.spark.bounded import to_be_run
 from optimizers.spark.broadcasts import Broadcasts
@@ -304,7 +304,7 @@ class Run:
             self._checkpoint.withdraw(driver)
         self._earlier = []
 
-    def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[TaskReport]:
+    def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[Reports]:
         """Run all tasks of a batch as one Spark job, and return what they report."""
         shared, ticket = self._share(assignment.work), self._broadcasts.ticket(assignment.ticket)
         layout = assignment.work.layout
@@ -314,7 +314,7 @@ class Run:
             parcels = arriving.mapInArrow(StageTask(shared, ticket, stage), COLUMNS)
         with muted(self._session), as_penstock_errors():
             arrived = from_batches(parcels.toArrow().to_batches())
-        return [TaskReport.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
+        return [Reports.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
 
     def _share(self, work: Work) -> SharedWork:
         """Return the work as executors get it, once for each plan."""

@@ -1,7 +1,7 @@
 """What was seen in an epoch: the reports of its batches, put together as `Statistics`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,17 +9,18 @@ import pyarrow as pa
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.control import collectors
-from optimizers.layout import Instance, Layout
+from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.runtime.observe.cost_tally import count_costs
 from optimizers.runtime.observe.observation import EACH, Observation, Seen
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports, by_sender
 from optimizers.statistics import (
     EdgeStatistics,
     GroupStatistics,
     OperatorStatistics,
     Statistics,
 )
+from optimizers.topology import Topology
 from sketches.arrays import Floats
 from sketches.cost_sketch import CostSketch
 from sketches.keys import Pairs
@@ -59,22 +60,21 @@ class EpochCollector:
     @property
     def edges(self) -> dict[EdgeName, EdgeStatistics]:
         """What each edge carried."""
-        return {name: EdgeStatistics(*flow) for name, flow in self._edges.items()}
+        return edge_statistics(self._edges)
 
-    def add(self, reports: Iterable[TaskReport], seconds: float) -> None:
-        """Add the reports of one batch, and how long it took."""
+    def add(self, reports: Reports, seconds: float) -> None:
+        """Add the reports of one batch, merged, and how long it took."""
         self._seconds += seconds
-        hottest: dict[str, int] = defaultdict(int)
-        for report in reports:
-            self._tuples[report.operator] += report.tuples
-            self._busy[report.operator] += report.seconds
-            hottest[report.operator] = max(hottest[report.operator], report.hottest)
-            for name, flows in edge_flows(report, self._layout).items():
-                self._edges[name] += flows
-            for observation, tables in report.observed.items():
-                self._observe(observation, tables, report)
-        for operator, most in hottest.items():
-            self._hottest[operator] += most
+        tuples, busy, hottest = map(reports.numbers, ("tuples", "seconds", "hottest"))
+        for name, tasks in reports.tasks.items():
+            self._tuples[name] += float(tuples[tasks].sum())
+            self._busy[name] += float(busy[tasks].sum())
+            self._hottest[name] += float(hottest[tasks].max())
+        for edge, sums in edge_sums(reports, self._layout.topology).items():
+            self._edges[edge] += sums
+        self._add_groups(reports)
+        for observation, tables in reports.observed.items():
+            self._observe(observation, tables)
         self._batches += 1
 
     def statistics(
@@ -118,9 +118,20 @@ class EpochCollector:
             costs={name: self._costs_of(name) for name in self._costs},
         )
 
-    def _observe(
-        self, observation: Observation, tables: Sequence[pa.Table], report: TaskReport
-    ) -> None:
+    def _add_groups(self, reports: Reports) -> None:
+        """Add what each key group had, and its share of the seconds of its instance."""
+        groups, tuples = reports.vectors("groups"), reports.vectors("group_tuples").values
+        rates = reports.numbers("seconds") / np.maximum(reports.numbers("tuples"), 1)
+        seconds = tuples * rates[groups.rows]
+        for name, tasks in reports.tasks.items():
+            mine = np.isin(groups.rows, tasks)
+            if mine.any():
+                number = self._layout.topology.operator(name).key_groups
+                seen = self._groups.setdefault(name, np.zeros((2, number)))
+                for place, values in enumerate((tuples, seconds)):
+                    seen[place] += np.bincount(groups.values[mine], values[mine], number)
+
+    def _observe(self, observation: Observation, tables: Sequence[pa.Table]) -> None:
         match observation.kind, *observation.about:
             case Seen.PAIRS, first, second:
                 # What is learned from every other batch is tried on those between.
@@ -130,25 +141,21 @@ class EpochCollector:
                 sketch = self._keys.setdefault(operator, collectors.key_sketch())
                 for table in tables:
                     sketch.update(table.column("key"), _counts(table))
-            case Seen.GROUPS, operator:
-                number = self._layout.topology.operator(operator).key_groups
-                seen = self._groups.setdefault(operator, np.zeros((2, number)))
-                for table in tables:
-                    tuples = table.column("tuples").to_numpy()
-                    seen[0] += tuples
-                    seen[1] += tuples * (report.seconds / max(report.tuples, 1))
             case Seen.COSTS, operator, key, told:
+                instances = self._layout.topology.operator(operator).parallelism
                 sketches_of = self._costs.setdefault(operator, {}).setdefault((told, key), {})
-                sketch_of = sketches_of.setdefault(report.instance, collectors.cost_sketch())
                 for table in tables:
-                    count_costs(sketch_of, table)
+                    for sender, own in by_sender(table):
+                        number = sender % instances
+                        sketch_of = sketches_of.setdefault(number, collectors.cost_sketch())
+                        count_costs(sketch_of, own)
             case Seen.TRAFFIC, first, second:
                 job = self._layout.topology
                 shape = job.operator(first).key_groups, job.operator(second).key_groups
                 cells = self._traffic.setdefault((first, second), np.zeros(shape))
                 for table in tables:
                     places = [table.column(name).to_numpy() for name in ("source", "target")]
-                    cells[places[0], places[1]] += table.column("tuples").to_numpy()
+                    np.add.at(cells, tuple(places), table.column("tuples").to_numpy())
 
     def _costs_of(self, operator: str) -> tuple[CostSketch, ...]:
         """Return the costs at each instance: of each tuple, if they were told apart at all.
@@ -176,27 +183,31 @@ class EpochCollector:
         )
 
 
-def edge_flows(report: TaskReport, layout: Layout) -> dict[EdgeName, Floats]:
-    """Return by edge what a task sent: tuples and bytes, and how many of each stayed local."""
-    found: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(4))
-    home = layout.node_of(Instance(report.operator, report.instance))
-    for (number, target), flow in report.sent.items():
-        edge = layout.topology.edges[number]
-        local = layout.node_of(Instance(edge.target, target)) == home
-        found[edge.name] += (flow.rows, flow.bytes, flow.rows * local, flow.bytes * local)
+def edge_sums(reports: Reports, topology: Topology) -> dict[EdgeName, Floats]:
+    """Return by edge what tasks sent: tuples and bytes, and how many of each stayed local."""
+    sent = reports.sent
+    found = {}
+    for number in np.unique(sent["edge"]).tolist():
+        flows = sent[sent["edge"] == number]
+        sums = [float(flows[name].sum()) for name in ("rows", "bytes", "local_rows", "local_bytes")]
+        found[topology.edges[number].name] = np.array(sums)
     return found
 
 
-def pairs_of(reports: Iterable[TaskReport], hop: EdgeName) -> KeyPairs:
+def edge_statistics(sums: Mapping[EdgeName, Floats]) -> dict[EdgeName, EdgeStatistics]:
+    """Return what edges carried, given what `edge_sums` returned."""
+    return {name: EdgeStatistics(*sums[name].tolist()) for name in sorted(sums)}
+
+
+def pairs_of(reports: Reports, hop: EdgeName) -> KeyPairs:
     """Return the pairs of keys that the tasks of a batch have seen on a hop.
 
     Args:
-        reports: what the tasks report, in an order of their own.
+        reports: what the tasks report, merged.
         hop: the two operators.
     """
     sketch = SpaceSaving(_MOST_PAIRS)
-    for report in reports:
-        _count_pairs(sketch, report.observed.get(Observation(Seen.PAIRS, hop), ()))
+    _count_pairs(sketch, reports.observed.get(Observation(Seen.PAIRS, hop), ()))
     return KeyPairs.of(sketch)
 
 

@@ -5,7 +5,7 @@ after it, it takes the reports, commits the batch and asks the optimizer what sh
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,7 +32,8 @@ from optimizers.runtime.log.records import Commit
 from optimizers.runtime.observe.trials import Trials
 from optimizers.runtime.state.after import state_after
 from optimizers.runtime.state.schema import Columns, columns_after, key_types
-from optimizers.runtime.task.reports import TaskReport, check_delivery
+from optimizers.runtime.task.delivery import check_delivery
+from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
 from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
@@ -194,7 +195,7 @@ class Coordinator:
     def commit(
         self,
         assignment: Assignment,
-        reports: Sequence[TaskReport],
+        reports: Iterable[Reports],
         seconds: float,
         origin: Origin | None = None,
     ) -> BatchSummary:
@@ -202,7 +203,7 @@ class Coordinator:
 
         Args:
             assignment: the batch.
-            reports: what its tasks report.
+            reports: what its tasks report, in parts that came in any order.
             seconds: how long it took.
             origin: what it stands for; by default a bounded batch without a name.
 
@@ -218,30 +219,32 @@ class Coordinator:
                 "commit each batch once, in order"
             )
         # 1. Check that all has arrived. What comes of reports must not depend on their order.
-        reports = sorted(reports, key=lambda report: (report.operator, report.sender))
-        check_delivery(reports, self._layout)
+        told = Reports.merged(reports)
+        check_delivery(told, self._layout)
         # 2. Write the batch down. From here on it is done, even if a step below fails.
-        self._write_down(assignment, reports, origin or Bounded())
+        self._write_down(assignment, told, origin or Bounded())
         # 3. Learn from it.
-        summary = self._learn(assignment, reports, seconds)
+        summary = self._learn(assignment, told, seconds)
         # 4. Say what is to change with the next batch.
-        self._change = self._decide(reports)
+        self._change = self._decide(told)
         # 5. Remove files that no one needs any more, now and then.
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
         return summary
 
-    def _write_down(
-        self, assignment: Assignment, reports: Sequence[TaskReport], origin: Origin
-    ) -> None:
+    def _write_down(self, assignment: Assignment, reports: Reports, origin: Origin) -> None:
         """Commit a batch, with the state, the output and the progress that it leaves."""
         columns = columns_after(self._columns, reports, self._state, self._checkpoint.location)
         record = Commit(
             batch=assignment.ticket.batch,
             plan=assignment.planned,
             state=state_after(self._layout.topology, self._state, reports),
-            outputs=tuple(file for report in reports for file in report.output),
-            tuples=sum(each.tuples for each in reports if each.operator in self._topology.sources),
+            outputs=tuple(file for _, files in reports.documents("output") for file in files),
+            tuples=sum(
+                int(reports.numbers("tuples")[reports.tasks[name]].sum())
+                for name in self._topology.sources
+                if name in reports.tasks
+            ),
             plan_revision=assignment.plan_revision,
             origin=origin,
             progress=self.progress.after(origin),
@@ -249,9 +252,7 @@ class Coordinator:
         self._checkpoint.commit(record, after=self._committed)
         self._committed, self._columns = record, columns
 
-    def _learn(
-        self, assignment: Assignment, reports: Sequence[TaskReport], seconds: float
-    ) -> BatchSummary:
+    def _learn(self, assignment: Assignment, reports: Reports, seconds: float) -> BatchSummary:
         """Take in the reports of the batch that was committed last."""
         batch = assignment.ticket.batch
         summary = summary_of(batch, assignment.planned, seconds, self._layout, reports)
@@ -261,7 +262,7 @@ class Coordinator:
         log_bad_rows(batch, reports, self._layout)
         return summary
 
-    def _decide(self, reports: Sequence[TaskReport]) -> Change:
+    def _decide(self, reports: Reports) -> Change:
         """Return what is to change with the next batch, by the machines that are there by now."""
         if self._loop.is_about_to_ask:
             self._meet(self._look())

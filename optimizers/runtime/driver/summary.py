@@ -1,22 +1,19 @@
 """The summary of a batch, from the reports of its tasks."""
 
 import logging
-from collections import defaultdict
-from collections.abc import Sequence
 
 from optimizers.control.summary import BatchSummary, InstanceSummary
 from optimizers.layout import Instance, Layout
-from optimizers.operators import EdgeName, OnError
-from optimizers.runtime.driver.collector import edge_flows
-from optimizers.runtime.task.reports import BadCount, TaskReport
-from optimizers.statistics import EdgeStatistics
+from optimizers.operators import OnError
+from optimizers.runtime.driver.collector import edge_statistics, edge_sums
+from optimizers.runtime.task.reports import BadCount, Reports
 from sketches.values import FrozenMap
 
 _LOG = logging.getLogger(__name__)
 
 
 def summary_of(
-    batch: int, planned: int, seconds: float, layout: Layout, reports: Sequence[TaskReport]
+    batch: int, planned: int, seconds: float, layout: Layout, reports: Reports
 ) -> BatchSummary:
     """Sum up the reports of a batch.
 
@@ -25,26 +22,16 @@ def summary_of(
         planned: the batch with which the plan in force came.
         seconds: how long it took.
         layout: the job as it was laid out.
-        reports: what its tasks report.
+        reports: what its tasks report, merged.
     """
-    flows: dict[EdgeName, list[float]] = defaultdict(lambda: [0.0] * 4)
-    for report in reports:
-        for name, counts in edge_flows(report, layout).items():
-            flows[name] = [sum(pair) for pair in zip(flows[name], counts, strict=True)]
+    operators, numbers = reports.operators, reports.numbers("instance").tolist()
+    nodes = [layout.node_of(Instance(*each)) for each in zip(operators, numbers, strict=True)]
+    facts = ("tuples", "emitted", "seconds", "shipping", "taken_over")
+    columns = [reports.numbers(name).tolist() for name in facts]
     instances = tuple(
-        InstanceSummary(
-            report.operator,
-            report.instance,
-            layout.node_of(Instance(report.operator, report.instance)),
-            report.tuples,
-            report.emitted,
-            report.seconds,
-            report.shipping,
-            report.taken_over,
-        )
-        for report in sorted(reports, key=lambda each: (each.operator, each.sender))
+        InstanceSummary(*each) for each in zip(operators, numbers, nodes, *columns, strict=True)
     )
-    edges = {name: EdgeStatistics(*flow) for name, flow in sorted(flows.items())}
+    edges = edge_statistics(edge_sums(reports, layout.topology))
     skipped, aside = (
         FrozenMap({name: count.rows for name, count in bad_rows(reports, layout, how).items()})
         for how in (OnError.SKIP, OnError.ASIDE)
@@ -52,18 +39,18 @@ def summary_of(
     return BatchSummary(batch, planned, seconds, instances, FrozenMap(edges), skipped, aside)
 
 
-def bad_rows(reports: Sequence[TaskReport], layout: Layout, how: OnError) -> dict[str, BadCount]:
+def bad_rows(reports: Reports, layout: Layout, how: OnError) -> dict[str, BadCount]:
     """Return how many rows operators that deal so with bad ones could not take in, and which."""
     found: dict[str, BadCount] = {}
-    for report in sorted(reports, key=lambda each: (each.operator, each.sender)):
-        for name, count in report.bad.items():
+    for _, bad in reports.documents("bad"):
+        for name, count in bad.items():
             if layout.topology.operator(name).on_error is how:
                 known = found.get(name, BadCount(0, count.example))
                 found[name] = BadCount(known.rows + count.rows, known.example)
     return dict(sorted(found.items()))
 
 
-def log_bad_rows(batch: int, reports: Sequence[TaskReport], layout: Layout) -> None:
+def log_bad_rows(batch: int, reports: Reports, layout: Layout) -> None:
     """Log how many rows operators could not take in, with one of them."""
     for how, level, what in (
         (OnError.SKIP, logging.WARNING, "left out"),

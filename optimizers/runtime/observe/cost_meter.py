@@ -25,8 +25,7 @@ from optimizers.operators import columns_of
 from optimizers.runtime.observe.busy_clock import BusyClock
 from optimizers.runtime.observe.call_mode import SCHEMA, CallMode
 from optimizers.runtime.observe.cost_tally import CostTally, KeyedRows, Seconds
-from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen, Sighting
 from optimizers.runtime.work import Ticket, Work
 from optimizers.statistics import Probe
 
@@ -63,9 +62,7 @@ class CostMeter:
     >>> batch = pa.record_batch({"user": [7, 8, 7]})
     >>> [len(made) for made in meter.measured(as_batches(meter.function), batch, ["user"])]
     [3]
-    >>> report = TaskReport(operator="big", instance=0, sender=0)
-    >>> meter.tell(report)
-    >>> [observation.about for observation in report.observed]
+    >>> [seen.about for seen, table in meter.tell()]
     [('big', 'int', 'mean')]
 
     Args:
@@ -133,17 +130,18 @@ class CostMeter:
             told = yield from _cut(self._handed(work, batch, rows, seconds))
         self._tallies[told].add(rows, seconds[::step], step)
 
-    def tell(self, report: TaskReport) -> None:
-        """Report what was measured."""
-        for told, tally in self._tallies.items():
-            for kind, table in tally.tables():
-                report.observe(Observation(Seen.COSTS, (self._operator, kind, told)), table)
+    def tell(self) -> list[Sighting]:
+        """Return what was measured."""
+        found = [
+            (Observation(Seen.COSTS, (self._operator, kind, told)), table)
+            for told, tally in self._tallies.items()
+            for kind, table in tally.tables()
+        ]
         if self._calls:
             columns = [list(column) for column in zip(*self._calls, strict=True)]
-            report.observe(
-                Observation(Seen.TRIAL, (self._operator,)),
-                pa.table(columns, schema=SCHEMA),
-            )
+            tried = pa.table(columns, schema=SCHEMA)
+            found.append((Observation(Seen.TRIAL, (self._operator,)), tried))
+        return found
 
     def _timed(self, results: Iterator[pa.RecordBatch]) -> Timed:
         """Pass results on, and return how long it took to make them, but not what came between."""

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
+
+import pyarrow as pa
 
 EACH, MEAN = "each", "mean"
 """Costs of each tuple by itself; of all tuples of a call the same."""
@@ -14,8 +17,6 @@ class Seen(StrEnum):
     """Pairs of keys, of two operators."""
     KEYS = "keys"
     """The keys of an operator."""
-    GROUPS = "groups"
-    """The key groups of an operator."""
     TRAFFIC = "traffic"
     """Tuples between the key groups of two operators."""
     COSTS = "costs"
@@ -24,7 +25,7 @@ class Seen(StrEnum):
     """What was tried of the function of an operator; see `call_mode`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Observation:
     """What was observed, and of what.
 
@@ -43,3 +44,7 @@ class Observation:
     def of(cls, kind: str, *about: str) -> "Observation":
         """Return the observation of this kind about these."""
         return cls(Seen(kind), about)
+
+
+Sighting: TypeAlias = tuple[Observation, pa.Table]
+"""A table of what was observed, and what that is of."""

@@ -1,6 +1,7 @@
-"""Probes: what tasks observe, as small tables that travel with their reports."""
+"""Probes: what tasks observe, for their reports: small tables and vectors."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,8 @@ from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError
 from optimizers.folds.key_codes import take_rows
 from optimizers.operators import Edge
-from optimizers.runtime.observe.observation import Observation, Seen
+from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
 from optimizers.statistics import Probe
 from sketches.arrays import Codes, Parts
@@ -33,15 +33,15 @@ class EdgeProbe:
     Args:
         work: the job.
         edge: the edge.
-        report: where to tell what was seen.
+        sender: the number of who sends.
     """
 
-    def __init__(self, work: Work, edge: Edge, report: TaskReport) -> None:
+    def __init__(self, work: Work, edge: Edge, sender: int) -> None:
         self._looked_at = work.settings.looked_at
-        self._report = report
+        self._turn = sender
         wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
         hops = work.hops.get(edge.name, ()) if wanted else ()
-        self._hops = [_Hop(work, first, edge, wanted, report) for first in hops]
+        self._hops = [_Hop(work, first, edge, wanted) for first in hops]
 
     def look(self, tuples: pa.Table, keys: KeyBatch) -> None:
         """Look at tuples, whose keys at the edge's target are these."""
@@ -49,24 +49,21 @@ class EdgeProbe:
             return
         step = max(1, -(-len(tuples) // self._looked_at))
         # Not the same ones from each sender and each time, for the stream may repeat itself.
-        offset = (self._report.sender + self._report.shipped) % step
-        rows = np.arange(offset, len(tuples), step)
+        rows = np.arange(self._turn % step, len(tuples), step)
+        self._turn += len(tuples)
         for hop in self._hops:
             if hop.may_know(tuples):
                 hop.add(tuples, rows, keys, step)
 
-    def tell(self) -> None:
-        """Tell what was seen."""
-        for hop in self._hops:
-            hop.tell()
+    def tell(self) -> list[Sighting]:
+        """Return what was seen since the last time."""
+        return [seen for hop in self._hops for seen in hop.tell()]
 
 
 class _Hop:
     """What was seen of the tuples of an edge that come from one keyed operator."""
 
-    def __init__(
-        self, work: Work, first: str, edge: Edge, wanted: frozenset[Probe], report: TaskReport
-    ) -> None:
+    def __init__(self, work: Work, first: str, edge: Edge, wanted: frozenset[Probe]) -> None:
         before = work.topology.operator(first)
         self._names = first, edge.target
         self._before = before.key_columns
@@ -75,7 +72,7 @@ class _Hop:
         owners = work.layout.owners(first), work.layout.owners(edge.target)
         self._owners = owners if Probe.GROUPS in wanted else None
         self._pairs = Probe.PAIRS in wanted and len(self._columns) == 2
-        self._report = report
+        self._told: list[Sighting] = []
         self._seen: list[pa.Table] = []
         self._right: list[Parts] = []  # key groups at the edge's target
         self._weights: list[NDArray[np.int64]] = []
@@ -94,7 +91,7 @@ class _Hop:
         if not len(rows):
             return
         if self._seen and not self._seen[0].schema.equals(sample.schema):
-            self.tell()
+            self._count()
         self._seen.append(sample)
         if self._owners is not None:
             places = rows if keys.places is None else keys.places[rows]
@@ -102,10 +99,16 @@ class _Hop:
         self._weights.append(np.full(len(rows), step))
         self._rows += len(rows)
         if self._rows >= _TOLD_AT_ONCE:
-            self.tell()
+            self._count()
 
-    def tell(self) -> None:
-        """Report what was seen since the last time."""
+    def tell(self) -> list[Sighting]:
+        """Return what was seen since the last time."""
+        self._count()
+        told, self._told = self._told, []
+        return told
+
+    def _count(self) -> None:
+        """Count what is kept waiting."""
         if not self._seen:
             return
         tuples = pa.concat_tables(self._seen)
@@ -118,41 +121,60 @@ class _Hop:
             return  # the work between has made them something that is no key
         if self._pairs:
             table = _pairs(tuples.select(self._columns), weights, self._seed)
-            self._report.observe(Observation(Seen.PAIRS, self._names), table)
+            self._told.append((Observation(Seen.PAIRS, self._names), table))
         if self._owners is not None and self._owners[0].takes(left.column):
             groups = self._owners[0].group_of(left), np.concatenate(right)
             table = _traffic(*groups, len(self._owners[1].groups), weights)
-            self._report.observe(Observation(Seen.TRAFFIC, self._names), table)
+            self._told.append((Observation(Seen.TRAFFIC, self._names), table))
 
 
-def observe_keys(  # noqa: PLR0913, PLR0917
-    work: Work,
-    operator: str,
-    rows: pa.Table,
-    keys: KeyBatch,
-    counts: NDArray[np.int64],
-    report: TaskReport,
-) -> None:
-    """Report how often the keys of an operator came: the heaviest by name, all by their group.
+@dataclass(frozen=True, slots=True)
+class KeysSeen:
+    """How often the keys of an operator came at one instance.
 
-    Args:
-        work: the job.
-        operator: the operator.
-        rows: the key columns of the distinct keys.
-        keys: the same, as they were read.
-        counts: how many tuples each had.
-        report: where to.
+    Attributes:
+        hottest: how many tuples the most frequent key had.
+        groups: the key groups that had tuples, if they are observed.
+        group_tuples: how many each of them had.
+        named: the heaviest keys by name, if they are observed.
     """
-    report.hottest = int(counts.max(initial=0))
-    observes = work.settings.observes
-    if Probe.PAIRS in observes and rows.num_columns == 1:
-        chosen = heaviest(counts, work.settings.most_keys)
-        named = [rows.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
-        report.observe(Observation(Seen.KEYS, (operator,)), pa.table(named, ["key", "count"]))
-    if Probe.GROUPS in observes:
-        owners = work.layout.owners(operator)
-        tuples = np.bincount(owners.group_of(keys), counts, len(owners.groups))
-        report.observe(Observation(Seen.GROUPS, (operator,)), pa.table({"tuples": tuples}))
+
+    hottest: int = 0
+    groups: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    group_tuples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    named: tuple[Sighting, ...] = ()
+
+    @classmethod
+    def of(
+        cls, work: Work, operator: str, rows: pa.Table, keys: KeyBatch, counts: NDArray[np.int64]
+    ) -> "KeysSeen":
+        """Count the keys of an operator: the heaviest by name, all by their group.
+
+        Args:
+            work: the job.
+            operator: the operator.
+            rows: the key columns of the distinct keys.
+            keys: the same, as they were read.
+            counts: how many tuples each had.
+        """
+        observes = work.settings.observes
+        named: tuple[Sighting, ...] = ()
+        if Probe.PAIRS in observes and rows.num_columns == 1:
+            chosen = heaviest(counts, work.settings.most_keys)
+            columns = [rows.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
+            table = pa.table(columns, ["key", "count"])
+            named = ((Observation(Seen.KEYS, (operator,)), table),)
+        tuples = np.empty(0, np.int64)
+        if Probe.GROUPS in observes:
+            owners = work.layout.owners(operator)
+            tuples = np.bincount(owners.group_of(keys), counts, len(owners.groups))
+        groups = np.flatnonzero(tuples)
+        return cls(
+            int(counts.max(initial=0)),
+            groups,
+            tuples[groups].astype(np.int64),
+            named,
+        )
 
 
 def heaviest(counts: NDArray[np.int64] | NDArray[np.float64], most: int) -> NDArray[np.intp]:

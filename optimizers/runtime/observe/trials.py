@@ -1,11 +1,11 @@
 """What tasks have tried of functions whose cost is asked for, as far as the driver knows it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from optimizers.runtime.observe.call_mode import CallMode, CallTrial
-from optimizers.runtime.observe.observation import Observation, Seen
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.observe.observation import Seen
+from optimizers.runtime.task.reports import Reports, by_sender
 from sketches.values import FrozenMap
 
 
@@ -15,11 +15,14 @@ class Trials:
     def __init__(self) -> None:
         self._trials: dict[str, CallTrial] = defaultdict(CallTrial)
 
-    def add(self, reports: Iterable[TaskReport]) -> None:
+    def add(self, reports: Reports) -> None:
         """Take in what the tasks of a batch have tried."""
-        for report in reports:
-            for table in report.observed.get(Observation(Seen.TRIAL, (report.operator,)), ()):
-                self._trials[report.operator].add(table)
+        for seen, tables in reports.observed.items():
+            if seen.kind is Seen.TRIAL:
+                (operator,) = seen.about
+                for table in tables:
+                    for _, own in by_sender(table):
+                        self._trials[operator].add(own)
 
     @property
     def ways(self) -> Mapping[str, CallMode]:

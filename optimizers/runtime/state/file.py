@@ -74,6 +74,10 @@ class StateFile:
         whole("checksum", self.checksum, at_least=0, at_most=(1 << 32) - 1)
         object.__setattr__(self, "kind", _kind(self.kind))
 
+    def after(self, files: tuple["StateFile", ...]) -> tuple["StateFile", ...]:
+        """Return the files of an instance once this one is written after those."""
+        return (self,) if self.kind is Kind.BASE else (*files, self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as JSON types."""
         return {

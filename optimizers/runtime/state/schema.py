@@ -12,7 +12,7 @@ from optimizers.runtime.state.table import GONE, KEY
 from optimizers.runtime.storage.location import Location
 
 if TYPE_CHECKING:
-    from optimizers.runtime.task.reports import TaskReport
+    from optimizers.runtime.task.reports import Reports
 
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """The columns of a table, each with its type."""
@@ -33,7 +33,7 @@ def key_types(columns: Mapping[str, Columns]) -> dict[str, tuple[str, ...]]:
 
 def columns_after(
     known: Mapping[str, Columns],
-    reports: Sequence["TaskReport"],
+    reports: "Reports",
     state: Mapping[str, Sequence[Sequence[StateFile]]],
     location: Location,
 ) -> dict[str, Columns]:
@@ -51,17 +51,16 @@ def columns_after(
         StateError: an instance would keep keys or values of other types than the others.
     """
     found = dict(known)
-    for report in reports:
-        if report.columns is None:
-            continue
-        name = report.operator
+    operators, instances = reports.texts("operator"), reports.numbers("instance")
+    for task, columns in reports.documents("columns"):
+        name = operators[task]
         if name not in found:
             files = [file for kept in state.get(name, ()) for file in kept]
-            found[name] = _columns_in(files, location) if files else report.columns
-        if found[name] != report.columns:
+            found[name] = _columns_in(files, location) if files else columns
+        if found[name] != columns:
             raise StateError(
-                f"instance {report.instance} of operator {name!r} would keep "
-                f"{_shown(report.columns)}, where so far was kept {_shown(found[name])}; cast the "
+                f"instance {instances[task]} of operator {name!r} would keep "
+                f"{_shown(columns)}, where so far was kept {_shown(found[name])}; cast the "
                 "tuples to the types they had before; the batch is not committed"
             )
     return found

@@ -14,7 +14,8 @@ from optimizers.operators import Edge, OnError, Operator
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task.output import write_output
-from optimizers.runtime.task.reports import BadCount, TaskReport
+from optimizers.runtime.task.output_file import OutputFile
+from optimizers.runtime.task.reports import BadCount
 from optimizers.runtime.task.row_text import row_texts, shortened
 from optimizers.runtime.task.user_errors import raised_by, said
 
@@ -32,20 +33,22 @@ ASIDE = pa.schema(
 class BadRows:
     """The bad rows that a task comes across: those of its own operator, and of those it sends to.
 
-    What becomes of a row says the operator that cannot take it in. Rows are counted in the task's
+    What becomes of a row says the operator that cannot take it in. Rows are counted for the task's
     report and, if they are handed aside, written to a file that it names; so they count once, with
     the commit of the batch.
 
     Args:
         location: where output is kept.
         attempt: by which the task's files are known.
-        report: where to count.
+
+    Attributes:
+        counts: how many there were of each operator, and one of them.
     """
 
-    def __init__(self, location: Location, attempt: Attempt, report: TaskReport) -> None:
+    def __init__(self, location: Location, attempt: Attempt) -> None:
         self._location = location
         self._attempt = attempt
-        self._report = report
+        self.counts: dict[str, BadCount] = {}
         self._aside: dict[str, list[pa.RecordBatch]] = {}
 
     def refusing(self, operator: Operator) -> Refuse:
@@ -106,18 +109,19 @@ class BadRows:
         self._let_go(target, rows, reasons)
         return _worded(tuples.filter(pa.array(~bad)), gaps)
 
-    def finish(self) -> None:
-        """Write what is handed aside, and report the files."""
-        for operator, parts in self._aside.items():
-            file = write_output(self._location, self._attempt, parts, aside_of=operator)
-            self._report.output = (*self._report.output, file)
-        self._aside = {}
+    def finish(self) -> tuple[OutputFile, ...]:
+        """Write what is handed aside, and return the files."""
+        aside, self._aside = self._aside, {}
+        return tuple(
+            write_output(self._location, self._attempt, parts, aside_of=operator)
+            for operator, parts in aside.items()
+        )
 
     def _let_go(self, operator: Operator, rows: pa.Table, reasons: list[str]) -> None:
-        known = self._report.bad.get(operator.name)
+        known = self.counts.get(operator.name)
         example = known.example if known else f"{reasons[0]}: {_shown(rows)}"
         count = len(rows) + (known.rows if known else 0)
-        self._report.bad[operator.name] = BadCount(count, example)
+        self.counts[operator.name] = BadCount(count, example)
         if operator.on_error is OnError.ASIDE:
             names = [operator.name] * len(rows), [self._attempt.batch] * len(rows)
             columns = [*names, reasons, row_texts(rows)]

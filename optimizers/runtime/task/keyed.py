@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from optimizers.folds.fold import Fold, Step, nothing
 from optimizers.folds.key_codes import key_numbers
 from optimizers.layout import Instance
 from optimizers.operators import Operator
-from optimizers.runtime.observe import probes
+from optimizers.runtime.observe.probes import KeysSeen
 from optimizers.runtime.state import cache
 from optimizers.runtime.state.changes import before_of, in_order, marked, merged, rows_of
 from optimizers.runtime.state.file import (
@@ -31,13 +31,33 @@ from optimizers.runtime.state.file import (
 )
 from optimizers.runtime.state.keys import Match, keys_at, match
 from optimizers.runtime.state.merge import last_of_each, replaced
-from optimizers.runtime.state.schema import columns_of
+from optimizers.runtime.state.schema import Columns, columns_of
 from optimizers.runtime.state.table import VALUE, key_names
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.untyped import with_types
 from optimizers.runtime.work import Ticket, Work
+
+
+@dataclass(slots=True)
+class KeyedWork:
+    """What a keyed instance has done in a batch, for the report.
+
+    Attributes:
+        seconds: CPU seconds of the fold.
+        taken_over: how many keys came from other instances.
+        state: the file of state that was written; None if nothing has changed.
+        state_rows: how many keys the instance holds, if it has written any.
+        columns: the columns of its state with their types, likewise.
+        keys: how often keys came.
+    """
+
+    seconds: float = 0.0
+    taken_over: int = 0
+    state: StateFile | None = None
+    state_rows: int = 0
+    columns: Columns | None = None
+    keys: KeysSeen = field(default_factory=KeysSeen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +69,16 @@ class KeyedInstance:
         ticket: the batch.
         instance: which instance.
         attempt: by which its files are known.
-        report: where to tell what was done.
         bad: where tuples go that its function raises on.
+        done: what was done, for the report.
     """
 
     work: Work
     ticket: Ticket
     instance: Instance
     attempt: Attempt
-    report: TaskReport
     bad: BadRows
+    done: KeyedWork = field(default_factory=KeyedWork)
 
     def run(self, tuples: pa.Table | None) -> pa.Table | None:
         """Fold tuples into the state, write what changed, and return what is to be emitted.
@@ -119,7 +139,7 @@ class KeyedInstance:
                 state = state.filter(pa.array(mine)).combine_chunks()
         arrived = self._received()
         if arrived is not None:
-            self.report.taken_over += len(arrived)
+            self.done.taken_over += len(arrived)
             state = arrived if state is None else replaced(state, arrived)
             changes.append(marked(arrived, gone=False))
         return state, changes
@@ -152,7 +172,7 @@ class KeyedInstance:
             if not self._files(number):
                 continue
             orphaned = read_states(self.work.location, self._files(number))
-            self.report.taken_over += len(orphaned)
+            self.done.taken_over += len(orphaned)
             rows = orphaned if state is None else merged(fold, state, orphaned)
             state = rows if state is None else replaced(state, rows)
             changes.append(marked(rows, gone=False))
@@ -189,9 +209,9 @@ class KeyedInstance:
             rows, gone = take_rows(rows, good), gone[good]
             known = Match(known.found[good], known.rows[good])
         state = replaced(state, rows, gone=gone, known=known)
-        self.report.seconds += time.process_time() - started
+        self.done.seconds += time.process_time() - started
         counts = np.bincount(numbers, minlength=len(codes))
-        probes.observe_keys(self.work, operator.name, key_rows, batch, counts, self.report)
+        self.done.keys = KeysSeen.of(self.work, operator.name, key_rows, batch, counts)
         changes = marked(rows, gone=gone)
         if gone.any():  # of a key that came and went in this batch there is nothing to tell
             changes = changes.filter(pa.array(~gone | known.found))
@@ -266,11 +286,12 @@ class KeyedInstance:
             state if whole else last_of_each(changes),
             kind=Kind.BASE if whole else Kind.DELTA,
         )
-        self.report.state = (file,) if whole else (*files, file)
-        self.report.state_rows = len(state)
-        self.report.columns = columns_of(state)
+        self.done.state = file
+        self.done.state_rows = len(state)
+        self.done.columns = columns_of(state)
         most = self.work.settings.resident_each
-        cache.keep(self.work.location, self.instance, self.report.state, state, most=most)
+        chain = file.after(files)
+        cache.keep(self.work.location, self.instance, chain, state, most=most)
 
 
 def _gone_in(step: Step, fold: Fold, keys: int) -> NDArray[np.bool_]:

@@ -12,11 +12,12 @@ from optimizers.folds.casting import bytes_in
 from optimizers.folds.key_codes import take_rows
 from optimizers.layout import Instance
 from optimizers.operators import Edge
+from optimizers.runtime.observe.observation import Sighting
 from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.task.bad_rows import BadRows
+from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.parcels import Parcel, packed
-from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.work import Work
 from sketches.arrays import Parts
 
@@ -33,18 +34,16 @@ class Outbox:
         edge: the edge.
         instance: who sends.
         sender: the number by which its parcels are known.
-        report: where to count what was sent.
         bad: where tuples go that have no key.
+
+    Attributes:
+        sent: what was sent.
+        seconds: CPU seconds for routing and packing it.
+        observed: what was observed of it, once all is sent.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        work: Work,
-        edge: Edge,
-        instance: Instance,
-        sender: int,
-        report: TaskReport,
-        bad: BadRows,
+    def __init__(
+        self, work: Work, edge: Edge, instance: Instance, sender: int, bad: BadRows
     ) -> None:
         topology = work.topology
         self._edge = edge
@@ -53,10 +52,12 @@ class Outbox:
         self._seed = topology.seed
         self._stage = work.layout.stage_of[edge.source]
         self._sender = sender
-        self._report = report
+        self.sent = FlowCounter()
+        self.seconds = 0.0
+        self.observed: list[Sighting] = []
         self._bad = bad
         self._largest = work.batch.get(edge.source, work.settings.parcel)
-        self._probe = EdgeProbe(work, edge, report)
+        self._probe = EdgeProbe(work, edge, sender)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -64,10 +65,9 @@ class Outbox:
         self._target = target = topology.operator(edge.target)
         self._grouping = topology.grouping(*edge.name)
         self._owners = work.layout.owners_on(edge)
-        node = work.layout.node_of(instance)
-        self._router = self._grouping.router(
-            target.parallelism, sender=sender, local=work.layout.local(target.name, node)
-        )
+        local = work.layout.local(target.name, work.layout.node_of(instance))
+        self._router = self._grouping.router(target.parallelism, sender=sender, local=local)
+        self._local = frozenset(local)
         self._tasks = [
             work.layout.next_task(self._stage, Instance(target.name, number))
             for number in range(target.parallelism)
@@ -95,12 +95,12 @@ class Outbox:
         step = max(1, min(_ROUTED_AT_ONCE, fitting))
         for start in range(0, len(table), step):
             yield from self._pack(table.slice(start, step).combine_chunks())
-        self._report.shipping += time.process_time() - started
+        self.seconds += time.process_time() - started
 
     def finish(self) -> Iterator[Parcel]:
-        """Yield parcels of all that is still here, and tell what was observed; nothing follows."""
+        """Yield parcels of all that is still here, and see what was observed; nothing follows."""
         yield from self.close()
-        self._probe.tell()
+        self.observed += self._probe.tell()
 
     def _pack(self, table: pa.Table) -> Iterator[Parcel]:
         """Sort tuples by target and pack them."""
@@ -131,7 +131,7 @@ class Outbox:
             packed(tuples),
         )
         self._parcels += 1
-        self._report.sent[self._number, target].add(parcel)
+        self.sent.add(parcel, local=target in self._local)
         return parcel
 
     def _targets(self, table: pa.Table) -> Parts:

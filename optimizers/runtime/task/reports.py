@@ -1,51 +1,49 @@
-"""Reports: what a task did, and whether all that was sent has arrived."""
+"""Reports: what tasks did in a batch, as columns of facts that are joined and sent as they are.
+
+A task makes a `TaskReport`. It travels as `Reports`, which is what one or many tasks say: each fact
+is a column with one element for each task. See `TaskReport` for how to add a fact.
+"""
 
 import json
 import struct
-from collections import defaultdict
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from optimizers.errors import DeliveryError
-from optimizers.layout import Layout
-from optimizers.runtime.observe.observation import Observation
+from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.state.file import StateFile
 from optimizers.runtime.state.schema import Columns
+from optimizers.runtime.task.fact_columns import (
+    Document,
+    Ragged,
+    Real,
+    Whole,
+    Wholes,
+    Word,
+    kinds_of,
+    no_wholes,
+)
+from optimizers.runtime.task.flows import NO_FLOWS, Flows, added_up
 from optimizers.runtime.task.narrow import narrowed, widened
 from optimizers.runtime.task.output_file import OutputFile, from_json_types, to_json_types
 from optimizers.runtime.task.parcels import REPORT, Parcel
+from sketches.arrays import Indices
+from sketches.values import FrozenMap
 
-_LENGTH = struct.Struct("<I")
-_MODULUS = 1 << 62
+SENDER = "sender"
+"""The column that tells of which task a row is, in tables that are not added up over tasks."""
 
-
-@dataclass(slots=True)
-class Flow:
-    """Parcels that were sent or received, added up; equal flows were of the same parcels."""
-
-    parcels: int = 0
-    rows: int = 0
-    bytes: int = 0
-    digest: int = 0
-
-    @property
-    def counts(self) -> tuple[int, int, int, int]:
-        """All of it as numbers."""
-        return self.parcels, self.rows, self.bytes, self.digest
-
-    def add(self, parcel: Parcel) -> None:
-        """Count one parcel more."""
-        self.join(Flow(1, parcel.rows, parcel.size, parcel.digest))
-
-    def join(self, other: "Flow") -> None:
-        """Count what another flow has counted as well."""
-        self.parcels += other.parcels
-        self.rows += other.rows
-        self.bytes += other.bytes
-        self.digest = (self.digest + other.digest) % _MODULUS
+_OF_ONE_TASK = (Seen.COSTS, Seen.TRIAL)
+_LENGTH = struct.Struct("<Q")
 
 
 class BadCount(NamedTuple):
@@ -55,9 +53,30 @@ class BadCount(NamedTuple):
     example: str
 
 
-@dataclass(slots=True, kw_only=True)
+def _parse_bad(value: Any) -> dict[str, BadCount]:
+    return {name: BadCount(*count) for name, count in value.items()}
+
+
+def _parse_columns(value: Any) -> Columns:
+    return tuple(map(tuple, value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskReport:
     """What one instance did in one batch.
+
+    To add a fact, add a line here, and one in `Worker._report`, which fills it in:
+
+    - ``waited: Real = 0.0`` is a number, ``Whole`` a whole one;
+    - ``host: Word = ""`` is a text;
+    - ``group_seconds: Reals = field(default_factory=no_reals)`` is a vector, ``Wholes`` one of
+      whole numbers. What is told of key groups goes with `groups`: element ``i`` is of group
+      ``groups[i]``, and only groups that an instance has something of are there.
+
+    It then travels, and `Reports.numbers`, `Reports.texts` and `Reports.vectors` have it of all
+    tasks: ``reports.numbers("waited")``. Vectors of tasks one after the other are
+    ``reports.vectors("group_seconds").values``, and ``.rows`` says of which task each element is.
+    What is none of these is a `Document`, which costs more.
 
     Attributes:
         operator: the operator.
@@ -67,156 +86,256 @@ class TaskReport:
         emitted: how many it emitted.
         seconds: CPU seconds of the operator's own work.
         shipping: CPU seconds for routing and packing what it emitted.
-        received: what arrived, by edge.
-        sent: what was sent, by edge and target.
-        state: the files of its state afterwards; None if they are as they were.
+        state: the file of state that it wrote; None if its state is as it was.
         state_rows: how many keys it holds.
         columns: the columns of its state with their types, if it has written any.
         taken_over: how many keys it received from other instances.
         hottest: how many tuples its most frequent key had.
+        groups: the key groups of which it had tuples, if that is observed.
+        group_tuples: how many tuples each of them had.
         output: what it wrote for the outside.
         bad: the rows that were left out or handed aside, by the operator that could not take them:
             the task's own, or one that it sends to.
+        received: what arrived.
+        sent: what was sent.
         observed: tables of what was observed.
     """
 
-    operator: str
-    instance: int
-    sender: int
-    tuples: int = 0
-    emitted: int = 0
-    seconds: float = 0.0
-    shipping: float = 0.0
-    received: dict[int, Flow] = field(default_factory=lambda: defaultdict(Flow))
-    sent: dict[tuple[int, int], Flow] = field(default_factory=lambda: defaultdict(Flow))
-    state: tuple[StateFile, ...] | None = None
-    state_rows: int = 0
-    columns: Columns | None = None
-    taken_over: int = 0
-    hottest: int = 0
-    output: tuple[OutputFile, ...] = ()
-    bad: dict[str, BadCount] = field(default_factory=dict)
-    observed: dict[Observation, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    operator: Word
+    instance: Whole
+    sender: Whole
+    tuples: Whole = 0
+    emitted: Whole = 0
+    seconds: Real = 0.0
+    shipping: Real = 0.0
+    state: Annotated[StateFile | None, Document(StateFile.to_dict, StateFile.from_value)] = None
+    state_rows: Whole = 0
+    columns: Annotated[Columns | None, Document(list, _parse_columns)] = None
+    taken_over: Whole = 0
+    hottest: Whole = 0
+    groups: Wholes = field(default_factory=no_wholes)
+    group_tuples: Wholes = field(default_factory=no_wholes)
+    output: Annotated[tuple[OutputFile, ...], Document(to_json_types, from_json_types, tuple)] = ()
+    bad: Annotated[Mapping[str, BadCount], Document(dict, _parse_bad, dict)] = field(
+        default_factory=dict
+    )
+    received: Flows = field(default_factory=lambda: NO_FLOWS)
+    sent: Flows = field(default_factory=lambda: NO_FLOWS)
+    observed: Sequence[Sighting] = ()
 
-    @property
-    def shipped(self) -> int:
-        """How many tuples it sent so far."""
-        return sum(flow.rows for flow in self.sent.values())
-
-    def observe(self, seen: Observation, table: pa.Table) -> None:
-        """Add to what was observed."""
-        self.observed[seen].append(table)
-
-    def to_parcel(self, task: int, number: int) -> Parcel:
+    def to_parcel(self, task: int) -> Parcel:
         """Pack the report, to be passed on to the end by the tasks of later stages."""
-        facts = {name: getattr(self, name) for name in self.__slots__ if name not in _NOT_PLAIN}
-        facts["received"] = [[edge, *flow.counts] for edge, flow in self.received.items()]
-        facts["sent"] = [[*ends, *flow.counts] for ends, flow in self.sent.items()]
-        facts["state"] = None if self.state is None else [file.to_dict() for file in self.state]
-        facts["output"] = to_json_types(self.output)
-        facts["observed"] = [[seen.kind, *seen.about] for seen in self.observed]
-        body = json.dumps(facts).encode()
-        # Streams that meet may have keys of one kind in columns of different types.
-        tables = [
-            _written(pa.concat_tables(seen, promote_options="permissive"))
-            for seen in self.observed.values()
-        ]
-        parts = [part for table in tables for part in (_LENGTH.pack(len(table)), table)]
-        packed = b"".join([_LENGTH.pack(len(body)), body, *parts])
-        return Parcel(task, REPORT, 0, self.sender, number, 0, packed)
+        return Reports.of([self]).to_parcel(task)
+
+
+FACTS = kinds_of(TaskReport)
+"""The kind of each fact, in the order in which they travel."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """What some tasks of a batch report; element ``i`` of each column is of task ``i``.
+
+    Attributes:
+        columns: the column of each fact; see `numbers`, `texts`, `vectors` and `documents`.
+        received: what arrived at these tasks, added up by edge and instance.
+        sent: what they sent, added up by edge and instance.
+        observed: tables of what they observed; more than one of a kind only where their columns
+            do not go together.
+    """
+
+    columns: Mapping[str, Any]
+    received: Flows
+    sent: Flows
+    observed: Mapping[Observation, tuple[pa.Table, ...]]
 
     @classmethod
-    def from_parcel(cls, parcel: Parcel) -> "TaskReport":
-        """Read what `to_parcel` packed."""
-        first, *others = _parts(bytes(memoryview(parcel.body)))
-        facts: dict[str, Any] = json.loads(first)
-        facts["received"] = {edge: Flow(*counts) for edge, *counts in facts["received"]}
-        facts["sent"] = {(edge, target): Flow(*counts) for edge, target, *counts in facts["sent"]}
-        if facts["state"] is not None:
-            facts["state"] = tuple(StateFile.from_value(file) for file in facts["state"])
-        if facts["columns"] is not None:
-            facts["columns"] = tuple(map(tuple, facts["columns"]))
-        facts["output"] = from_json_types(facts["output"])
-        facts["bad"] = {name: BadCount(*count) for name, count in facts["bad"].items()}
-        tables = ([_read(data)] for data in others)
-        seen = (Observation.of(*parts) for parts in facts["observed"])
-        facts["observed"] = dict(zip(seen, tables, strict=True))
-        return cls(**facts)
+    def of(cls, reports: Sequence[TaskReport]) -> "Reports":
+        """Return what these tasks report, in the order that they are given in."""
+        return cls(
+            {
+                name: kind.column([getattr(r, name) for r in reports])
+                for name, kind in FACTS.items()
+            },
+            added_up(report.received for report in reports),
+            added_up(report.sent for report in reports),
+            _gathered(
+                (seen, _of_sender(table, report.sender) if seen.kind in _OF_ONE_TASK else table)
+                for report in reports
+                for seen, table in report.observed
+            ),
+        )
+
+    @classmethod
+    def merged(cls, parts: Iterable["Reports"]) -> "Reports":
+        """Return what all of these say, in one order, whatever the order that they arrived in."""
+        given = sorted((part for part in parts if len(part)), key=lambda part: part.names[0])
+        if not given:
+            return cls.of([])
+        columns = {
+            name: kind.joined([part.columns[name] for part in given])
+            for name, kind in FACTS.items()
+        }
+        together = cls(
+            columns,
+            added_up(part.received for part in given),
+            added_up(part.sent for part in given),
+            _gathered(
+                (seen, table)
+                for part in given
+                for seen, tables in part.observed.items()
+                for table in tables
+            ),
+        )
+        return together.in_order()
+
+    def in_order(self) -> "Reports":
+        """Return the same with its tasks by operator and sender."""
+        names = self.names
+        order = sorted(range(len(names)), key=names.__getitem__)
+        if order == list(range(len(names))):
+            return self
+        rows = np.array(order)
+        columns = {name: FACTS[name].taken(column, rows) for name, column in self.columns.items()}
+        return Reports(columns, self.received, self.sent, self.observed)
+
+    def __len__(self) -> int:
+        """How many tasks report."""
+        return len(self.columns["sender"])
+
+    @property
+    def names(self) -> list[tuple[str, int]]:
+        """The operator and the sender of each task."""
+        return list(zip(self.operators, self.numbers("sender").tolist(), strict=True))
+
+    @cached_property
+    def operators(self) -> list[str]:
+        """The operator of each task."""
+        return self.texts("operator")
+
+    @cached_property
+    def tasks(self) -> dict[str, Indices]:
+        """The tasks of each operator."""
+        found: dict[str, list[int]] = {}
+        for task, name in enumerate(self.operators):
+            found.setdefault(name, []).append(task)
+        return {name: np.array(tasks) for name, tasks in found.items()}
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """Return a fact that is a number."""
+        column: NDArray[Any] = self.columns[name]
+        return column
+
+    def texts(self, name: str) -> list[str]:
+        """Return a fact that is a text."""
+        return FACTS[name].values(self.columns[name])
+
+    def vectors(self, name: str) -> Ragged:
+        """Return a fact that is a vector."""
+        column: Ragged = self.columns[name]
+        return column
+
+    def documents(self, name: str) -> Iterator[tuple[int, Any]]:
+        """Return a fact that is neither: of tasks that have it, their number and what it is."""
+        rows = np.flatnonzero(self.columns[name].lengths)
+        kind = FACTS[name]
+        return zip(rows.tolist(), kind.values(kind.taken(self.columns[name], rows)), strict=True)
+
+    def to_parcel(self, task: int) -> Parcel:
+        """Pack the reports, to be passed on to the end by the tasks of later stages."""
+        tables = [(seen, table) for seen, tables in self.observed.items() for table in tables]
+        head = json.dumps([[seen.kind, *seen.about] for seen, _ in tables]).encode()
+        buffers: list[Any] = [head, self.received, self.sent]
+        for name, kind in FACTS.items():
+            buffers += kind.buffers(self.columns[name])
+        buffers += [_written(table) for _, table in tables]
+        sender = int(self.columns["sender"][0])
+        return Parcel(task, REPORT, 0, sender, 0, 0, _packed(buffers))
+
+    @classmethod
+    def from_parcel(cls, parcel: Parcel) -> "Reports":
+        """Read what `to_parcel` packed.
+
+        Raises:
+            DeliveryError: it has arrived damaged.
+        """
+        buffers = iter(_unpacked(parcel))
+        head = json.loads(bytes(next(buffers)))
+        received, sent = (np.frombuffer(next(buffers), dtype=NO_FLOWS.dtype) for _ in range(2))
+        columns = {name: kind.read(buffers) for name, kind in FACTS.items()}
+        tables = [(Observation.of(*seen), _read(next(buffers))) for seen in head]
+        return cls(columns, received, sent, _gathered(tables))
 
 
-_NOT_PLAIN = ("received", "sent", "state", "output", "observed")
+def by_sender(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Return the rows of each task in a table that has the column `SENDER`, by rising numbers."""
+    senders = table.column(SENDER).to_numpy()
+    rows = table.drop_columns([SENDER])
+    order = np.argsort(senders, kind="stable")
+    found, starts = np.unique(senders[order], return_index=True)
+    for sender, own in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+        yield sender, rows.take(pa.array(own))
 
 
-def check_delivery(reports: Sequence[TaskReport], layout: Layout) -> None:
-    """Refuse a batch in which not every parcel that was sent was received, once and whole.
-
-    Nor one that not every instance reports of, once: what an instance has done that neither sent
-    nor received anything, such as to take keys over, would be forgotten or be counted twice.
-
-    A lost machine can make Spark run a task again after some of its parcels were read already.
-    Where its tuples then come in another order, say from a source that has none, parcels of the
-    two runs do not fit together, and tuples would be lost or doubled unseen.
-
-    Raises:
-        DeliveryError: what was received is not what was sent.
-    """
-    _check_complete(reports, layout)
-    sent: dict[tuple[int, int], Flow] = defaultdict(Flow)
-    received: dict[tuple[int, int], Flow] = defaultdict(Flow)
-    for report in reports:
-        for ends, flow in report.sent.items():
-            sent[ends].join(flow)
-        for edge, flow in report.received.items():
-            received[edge, report.instance].join(flow)
-    for ends in sorted({*sent, *received}):
-        if sent[ends] != received[ends]:
-            there, here = sent[ends], received[ends]
-            raise DeliveryError(
-                f"edge {layout.topology.edges[ends[0]]}: of {there.rows} tuples in {there.parcels} "
-                f"parcels sent to instance {ends[1]}, {here.rows} in {here.parcels} arrived, or "
-                "others than were sent; the batch is not committed and has to run again"
-            )
+def _of_sender(table: pa.Table, sender: int) -> pa.Table:
+    return table.append_column(SENDER, pa.array(np.full(len(table), sender, dtype=np.int64)))
 
 
-def _check_complete(reports: Sequence[TaskReport], layout: Layout) -> None:
-    """Refuse reports of which one is missing or comes twice."""
-    senders: dict[str, list[int]] = {name: [] for name in layout.topology.order}
-    for report in reports:
-        senders[report.operator].append(report.sender)
-    for name, found in senders.items():
-        found.sort()
-        if layout.stage_of[name]:
-            wanted = list(range(layout.topology.operator(name).parallelism))
-        elif name in layout.attached:
-            wanted = senders[layout.topology.inputs(name)[0].source]
-        else:
-            # How many partitions a source has is not known; they are numbered in one go.
-            wanted = list(range(found[0], found[-1] + 1)) if found else []
-        if found != wanted:
-            raise DeliveryError(
-                f"tasks {found} of operator {name!r} reported, and {wanted} had to, each once; "
-                "the batch is not committed and has to run again"
-            )
+def _gathered(seen: Iterable[Sighting]) -> Mapping[Observation, tuple[pa.Table, ...]]:
+    """Return tables by what they are of, as few as can be."""
+    first, second = itemgetter(0), itemgetter(1)
+    ordered = sorted(seen, key=first)
+    return FrozenMap({of: _joined(map(second, each)) for of, each in groupby(ordered, key=first)})
 
 
-def _written(table: pa.Table) -> bytes:
+def _joined(tables: Iterable[pa.Table]) -> tuple[pa.Table, ...]:
+    """Return one table in place of several, or one for each kind of columns."""
+    given = list(tables)
+    if len(given) == 1:
+        return tuple(given)
+    try:
+        # Streams that meet may have keys of one kind in columns of different types.
+        return (pa.concat_tables(given, promote_options="permissive"),)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # keys of several kinds; see `KeyColumn`
+        kinds: dict[str, list[pa.Table]] = {}
+        for table in given:
+            kinds.setdefault(str(table.schema.types), []).append(table)
+        return tuple(pa.concat_tables(kinds[kind]) for kind in sorted(kinds))
+
+
+def _packed(buffers: Sequence[Any]) -> bytes:
+    """Return buffers as bytes: a checksum, and each with its length, filled up to eight bytes."""
+    parts: list[Any] = []
+    for buffer in buffers:
+        size = memoryview(buffer).nbytes
+        parts += [_LENGTH.pack(size), buffer, bytes(-size % 8)]
+    body = b"".join(parts)
+    return _LENGTH.pack(zlib.crc32(body)) + body
+
+
+def _unpacked(parcel: Parcel) -> Iterator[memoryview]:
+    body = memoryview(bytes(memoryview(parcel.body)))
+    size = _LENGTH.size
+    if len(body) < size or _LENGTH.unpack_from(body)[0] != zlib.crc32(body[size:]):
+        raise DeliveryError(
+            f"the report of sender {parcel.sender} arrived damaged; run the batch again, and look "
+            "at the network if this comes back"
+        )
+    start = size
+    while start < len(body):
+        (length,) = _LENGTH.unpack_from(body, start)
+        start += size
+        yield body[start : start + length]
+        start += length + -length % 8
+
+
+def _written(table: pa.Table) -> Any:
     table = narrowed(table)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(memoryview(sink.getvalue()))
+    return sink.getvalue()
 
 
-def _read(data: bytes) -> pa.Table:
+def _read(data: memoryview) -> pa.Table:
     return widened(pa.ipc.open_stream(data).read_all())
-
-
-def _parts(data: bytes) -> list[bytes]:
-    parts = []
-    start = 0
-    while start < len(data):
-        (length,) = _LENGTH.unpack_from(data, start)
-        start += _LENGTH.size
-        parts.append(data[start : start + length])
-        start += length
-    return parts

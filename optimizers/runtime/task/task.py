@@ -16,9 +16,11 @@ from optimizers.runtime.observe.cost_meter import meter_for
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
-from optimizers.runtime.task.keyed import KeyedInstance
+from optimizers.runtime.task.flows import FlowCounter, added_up
+from optimizers.runtime.task.keyed import KeyedInstance, KeyedWork
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.output import write_output
+from optimizers.runtime.task.output_file import OutputFile
 from optimizers.runtime.task.parcels import REPORT, Parcel, as_batches, from_batches
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
@@ -72,7 +74,7 @@ def _parcels(
     mine.sort(key=lambda parcel: parcel.order)
     worker = Worker(work, ticket, instance, instance.number)
     for parcel in mine:
-        worker.report.received[parcel.edge].add(parcel)
+        worker.received.add(parcel)
     if work.topology.operator(instance.operator).keyed:
         yield from worker.work_at_once([_unpacked(work, parcel) for parcel in mine])
     else:
@@ -136,6 +138,9 @@ class Worker:
         ticket: the batch.
         instance: which instance.
         sender: the number by which its parcels are known.
+
+    Attributes:
+        received: the parcels that arrived for it.
     """
 
     def __init__(self, work: Work, ticket: Ticket, instance: Instance, sender: int) -> None:
@@ -153,10 +158,11 @@ class Worker:
         if self._meter is not None:
             self._function = self._meter.function
         self._by_columns: dict[pa.Schema, Batches] = {}
-        self.report = TaskReport(
-            operator=instance.operator, instance=instance.number, sender=sender
-        )
-        self._bad = BadRows(work.location, self._attempt, self.report)
+        self._bad = BadRows(work.location, self._attempt)
+        self._keyed = KeyedWork()
+        self.received = FlowCounter()
+        self._tuples = self._emitted = 0
+        self._seconds = 0.0
         edges = work.topology.outputs(instance.operator)
         attached = work.layout.attached
         self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
@@ -178,18 +184,19 @@ class Worker:
         with self._telling():
             where = f"tuples of operator {self._operator.name!r}"
             tuples = joined(tables, where) if tables else None
-            self.report.tuples = 0 if tuples is None else len(tuples)
+            self._tuples = 0 if tuples is None else len(tuples)
             keyed = KeyedInstance(
-                self._work, self._ticket, self._instance, self._attempt, self.report, self._bad
+                self._work, self._ticket, self._instance, self._attempt, self._bad
             )
             emitted = keyed.run(tuples)
+            self._keyed = keyed.done
         if emitted is not None:
             for batch in emitted.to_batches():
                 yield from self._emit(batch)
         yield from self._finish()
 
     def _take(self, batch: pa.RecordBatch, edge: Edge | None) -> Iterator[Parcel]:
-        self.report.tuples += len(batch)
+        self._tuples += len(batch)
         if self._function is None:
             yield from self._emit(batch)
             return
@@ -198,7 +205,7 @@ class Worker:
             started = time.process_time()
             with self._telling():
                 emitted = next(results, None)
-            self.report.seconds += time.process_time() - started
+            self._seconds += time.process_time() - started
             if emitted is None:
                 return
             yield from self._emit(emitted)
@@ -218,7 +225,7 @@ class Worker:
     def _emit(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
         if not len(tuples):
             return
-        self.report.emitted += len(tuples)
+        self._emitted += len(tuples)
         for outbox in self._outboxes:
             yield from self._told(outbox.send(tuples))
         for edge, worker in self._attached:
@@ -231,17 +238,44 @@ class Worker:
             yield from self._told(outbox.finish())
         for _, worker in self._attached:
             yield from worker._finish()  # noqa: SLF001
+        output: tuple[OutputFile, ...] = ()
         if self._output:
-            file = write_output(self._work.location, self._attempt, self._output)
-            self.report.output = (file,)
-        self._bad.finish()
-        if self._meter is not None:
-            self._meter.tell(self.report)
+            output = (write_output(self._work.location, self._attempt, self._output),)
+        report = self._report((*output, *self._bad.finish()))
         stage = self._work.layout.stage_of[self._instance.operator]
-        yield self.report.to_parcel(_any_task(self._work, stage, self._sender), 0)
+        yield report.to_parcel(_any_task(self._work, stage, self._sender))
+
+    def _report(self, output: tuple[OutputFile, ...]) -> TaskReport:
+        """Put together what all parts of the task have done; nothing else fills a report."""
+        keyed, boxes = self._keyed, self._outboxes
+        return TaskReport(
+            operator=self._instance.operator,
+            instance=self._instance.number,
+            sender=self._sender,
+            tuples=self._tuples,
+            emitted=self._emitted,
+            seconds=self._seconds + keyed.seconds,
+            shipping=sum(box.seconds for box in boxes),
+            state=keyed.state,
+            state_rows=keyed.state_rows,
+            columns=keyed.columns,
+            taken_over=keyed.taken_over,
+            hottest=keyed.keys.hottest,
+            groups=keyed.keys.groups,
+            group_tuples=keyed.keys.group_tuples,
+            output=output,
+            bad=self._bad.counts,
+            received=self.received.flows(),
+            sent=added_up(box.sent.flows() for box in boxes),
+            observed=[
+                *keyed.keys.named,
+                *(seen for box in boxes for seen in box.observed),
+                *(() if self._meter is None else self._meter.tell()),
+            ],
+        )
 
     def _outbox(self, edge: Edge) -> Outbox:
-        return Outbox(self._work, edge, self._instance, self._sender, self.report, self._bad)
+        return Outbox(self._work, edge, self._instance, self._sender, self._bad)
 
     def _told(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
         with self._telling():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
+from report_rows import reports_in
 
 from optimizers.runtime.state import cache
-from optimizers.runtime.task.parcels import REPORT, from_batches
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.parcels import REPORT
 from optimizers.runtime.task.task import run_source, run_task
 
 
@@ -70,7 +70,3 @@ def dealt(batches, tasks, random):
         part = rows.take(pa.array(mine))
         parts.append(part.combine_chunks().to_batches(max_chunksize=int(random.integers(1, 9))))
     return parts
-
-
-def reports_in(batches):
-    return [TaskReport.from_parcel(p) for p in from_batches(batches) if p.edge == REPORT]

@@ -5,6 +5,7 @@ import tempfile
 import any_job
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_rows import rows_of
 
 from optimizers.control.settings import Asking
 from optimizers.runtime.driver.coordinator import Coordinator
@@ -18,7 +19,7 @@ def check_batch(drawn, checkpoint, reports, expected):
     """Compare what a batch has done with what it had to do."""
     received, emitted = expected
     tuples, sent = dict.fromkeys(received, 0), dict.fromkeys(emitted, 0)
-    for report in reports:
+    for report in rows_of(reports):
         tuples[report.operator] += report.tuples
         sent[report.operator] += report.emitted
     assert {name: len(rows) for name, rows in received.items()} == tuples

@@ -17,7 +17,7 @@ from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task.parcels import REPORT, SCHEMA, Parcel, packed
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import Settings
 
 SEEDS = st.integers(0, 1 << 20)
@@ -297,9 +297,9 @@ def can_be(way, parcel, layout, stage, *, of_reports):
         target = layout.topology.edges[parcel["edge"]].target
         # On its way to a later stage any task will do: it gets there all the same, and whole.
         return not of_reports and (way != "task" or layout.stage_of[target] == stage)
-    report = TaskReport.from_parcel(Parcel(**parcel))
+    report = Reports.from_parcel(Parcel(**parcel))
     # How many partitions a source has is not known: of one that sent nothing nothing is missed.
-    missed = layout.stage_of[report.operator] > 0 or report.sent
+    missed = any(layout.stage_of[name] for name in report.operators) or len(report.sent)
     return of_reports and (way == "doubled" or bool(missed))
 
 

@@ -3,18 +3,18 @@
 import any_job
 import numpy as np
 import pyarrow as pa
-import pytest
 from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grouping.hashing import hash_parts
-from optimizers import Cluster, Edge, Operator, Plan, Topology
+from optimizers import Cluster, EdgeStatistics, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
-from optimizers.runtime.driver.collector import EpochCollector, edge_flows
+from optimizers.runtime.driver.collector import EpochCollector, edge_statistics, edge_sums
+from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.parcels import Parcel
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports, TaskReport
 from optimizers.statistics import Probe
 
 JOB = Topology.source("s", parallelism=2).then(
@@ -35,7 +35,7 @@ def statistics_of(folder, batches, *, order=lambda reports: reports):
     for table in batches:
         reports = driver.run({"s": [table.slice(0, 20), table.slice(20)]})
         driver.coordinator.commit(driver.assigned, reports, 1.0)
-        epoch.add(order(reports), 0.5)
+        epoch.add(Reports.merged(order(reports)), 0.5)
     return epoch.statistics({"a": 800.0, "b": 90.0}, {})
 
 
@@ -136,22 +136,13 @@ def test_the_order_of_reports_changes_nothing_that_is_decided_by(random):
     assert first.traffic == second.traffic
 
 
-@pytest.mark.parametrize(("target", "local"), [(0, (5, 3)), (1, (0, 0)), (2, (5, 3))])
-def test_tuples_are_local_where_both_instances_are_on_one_node(target, local):
-    report = TaskReport(operator="s", instance=0, sender=4)
-    report.sent[0, target].add(Parcel(0, 0, target, 4, 0, 5, b"abc"))
-
-    assert {("s", "a"): [5, 3, *local]} == {
-        name: flow.tolist() for name, flow in edge_flows(report, LAYOUT).items()
-    }
-
-
 def test_flows_of_an_edge_are_added_up_over_its_targets():
-    job = Topology((Operator("s"), Operator("a", "k", 2)), (Edge("s", "a"),))
-    report = TaskReport(operator="s", instance=0, sender=0)
-    for target in (0, 1, 1):
-        report.sent[0, target].add(Parcel(0, 0, target, 0, 0, 5, b"abc"))
+    counter = FlowCounter()
+    for target, local in ((0, True), (1, False), (1, False)):
+        counter.add(Parcel(0, 0, target, 0, 0, 5, b"abc"), local=local)
+    report = TaskReport(operator="s", instance=0, sender=0, sent=counter.flows())
 
-    flows = edge_flows(report, Layout.of(job, Cluster.uniform(2), Plan()))
+    sums = edge_sums(Reports.of([report]), JOB)
 
-    assert [15, 9, 5, 3] == flows["s", "a"].tolist()
+    assert {("s", "a"): [15, 9, 5, 3]} == {name: flow.tolist() for name, flow in sums.items()}
+    assert {("s", "a"): EdgeStatistics(15, 9, 5, 3)} == edge_statistics(sums)

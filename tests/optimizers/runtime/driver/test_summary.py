@@ -9,8 +9,9 @@ from optimizers import Cluster, EdgeStatistics, Note, Plan, Topology
 from optimizers.control.decision import Decision
 from optimizers.layout import Layout
 from optimizers.runtime.driver.summary import summary_of
+from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.parcels import Parcel
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports, TaskReport
 
 JOB = Topology.source("s", parallelism=2).then("a", key="k", parallelism=3)
 LAYOUT = Layout.of(JOB, Cluster.uniform(2), Plan())
@@ -18,9 +19,14 @@ LAYOUT = Layout.of(JOB, Cluster.uniform(2), Plan())
 
 def reports():
     """Three partitions of which the second and third send, the third to two instances."""
-    made = [TaskReport(operator="s", instance=n % 2, sender=n, tuples=9 + n) for n in range(3)]
-    for sender, target, count in ((1, 1, 6), (2, 1, 2), (2, 2, 4)):
-        made[sender].sent[0, target].add(Parcel(0, 0, target, sender, 0, count, b"ab"))
+    counters = [FlowCounter() for _ in range(3)]
+    # Partition 1 is on node-1 with a[1]; partition 2 on node-0 with a[0] and a[2].
+    for sender, target, count, local in ((1, 1, 6, True), (2, 1, 2, False), (2, 2, 4, True)):
+        counters[sender].add(Parcel(0, 0, target, sender, 0, count, b"ab"), local=local)
+    made = [
+        TaskReport(operator="s", instance=n % 2, sender=n, tuples=9 + n, sent=counters[n].flows())
+        for n in range(3)
+    ]
     for number, tuples in enumerate((0, 8, 4)):
         made.append(
             TaskReport(
@@ -31,7 +37,8 @@ def reports():
 
 
 def summary():
-    return summary_of(4, 2, 1.5, LAYOUT, reports()[::-1])
+    parts = [Reports.of([report]) for report in reports()[::-1]]
+    return summary_of(4, 2, 1.5, LAYOUT, Reports.merged(parts))
 
 
 def test_a_batch_is_told_instance_by_instance_in_one_order():
@@ -46,7 +53,6 @@ def test_a_batch_is_told_instance_by_instance_in_one_order():
 
 
 def test_edges_are_added_up_over_all_senders():
-    # Partition 1 is on node-1 with a[1]; partition 2 on node-0 with a[0] and a[2].
     assert {("s", "a"): EdgeStatistics(12, 6, 10, 4)} == dict(summary().edges)
 
 
@@ -55,7 +61,7 @@ def test_locality_is_the_share_of_tuples_that_stay_on_their_node():
 
     assert 10 / 12 == told.locality() == told.locality([("s", "a")])
     assert 1.0 == told.locality([("a", "b")])
-    assert 1.0 == summary_of(0, 0, 1.0, LAYOUT, []).locality()
+    assert 1.0 == summary_of(0, 0, 1.0, LAYOUT, Reports.of([])).locality()
 
 
 def test_loads_are_those_of_instances_not_of_partitions():

@@ -17,7 +17,6 @@ from optimizers.runtime.observe import cost_meter
 from optimizers.runtime.observe.call_mode import CallMode, CallTrial
 from optimizers.runtime.observe.cost_meter import CostMeter
 from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen
-from optimizers.runtime.task.reports import TaskReport
 from optimizers.statistics import Probe
 
 
@@ -55,18 +54,11 @@ def run(meter, *batches, work=None):
     return [made for batch in batches for made in meter.measured(work, batch, ["k"])]
 
 
-def report_of(meter):
-    report = TaskReport(operator="w", instance=0, sender=0)
-    meter.tell(report)
-    return report
-
-
 def told(meter, *kinds):
     """What is told of each key: count and seconds."""
     rows = [
         row
-        for name, tables in report_of(meter).observed.items()
-        for table in tables
+        for name, table in meter.tell()
         for row in table.to_pylist()
         if name.kind is Seen.COSTS and name.about[2] in (kinds or (EACH, MEAN))
     ]
@@ -81,8 +73,9 @@ def tried(*meters):
     """The way that is chosen after what these have tried."""
     trial = CallTrial()
     for meter in meters:
-        for table in report_of(meter).observed.get(Observation.of("trial", "w"), []):
-            trial.add(table)
+        for name, table in meter.tell():
+            if name == Observation.of("trial", "w"):
+                trial.add(table)
     return trial.way
 
 

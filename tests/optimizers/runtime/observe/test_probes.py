@@ -10,6 +10,7 @@ import pytest
 from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_rows import rows_of, seen_in
 
 from grouping.groupings import LocalOrShuffle
 from grouping.hashing import hash_parts
@@ -21,7 +22,7 @@ from optimizers.runtime.observe import probes
 from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.storage.location import Location
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports, TaskReport
 from optimizers.runtime.work import Settings, Work
 from optimizers.statistics import Probe
 
@@ -41,17 +42,18 @@ def job(*, between=None, parallelism=2, groups=8):
 
 def seen(driver, tables, kind, *operators):
     """All rows that were observed of a kind."""
-    found = []
-    for report in driver.run(tables):
-        for name, observed in report.observed.items():
-            if name == Observation(kind, operators):
-                found += [row for table in observed for row in table.to_pylist()]
-    return found
+    return seen_in(driver.run(tables), kind, *operators)
 
 
 def rows(count, seed=0):
     random = np.random.default_rng(seed)
     return pa.table({"k": random.integers(0, 9, count), "l": random.choice(["x", "y"], count)})
+
+
+def sent(observed):
+    """What arrives of what one task has observed."""
+    report = TaskReport(operator="a", instance=0, sender=0, observed=observed)
+    return Reports.from_parcel(report.to_parcel(0))
 
 
 def pairs(table):
@@ -60,10 +62,9 @@ def pairs(table):
 
 def test_observations_of_operators_of_any_name_arrive_as_they_were():
     for about in (("a", "b"), ('it"s, größe',)):
-        report = TaskReport(operator="a", instance=0, sender=0)
         observation = Observation(Seen.PAIRS, about)
-        report.observe(observation, pa.table({"left": [1]}))
-        assert [observation] == list(TaskReport.from_parcel(report.to_parcel(0, 0)).observed)
+        arrived = sent([(observation, pa.table({"left": [1]}))])
+        assert [observation] == list(arrived.observed)
 
 
 def test_only_what_is_asked_for_is_observed(tmp_path):
@@ -104,13 +105,12 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         layout = Layout.of(job(), any_job.CLUSTER, Plan())
         given = Settings(observes=ALL, **settings)
         work = Work(layout, {}, Location("/nowhere"), given)
-        report = TaskReport(operator="a", instance=0, sender=0)
-        probe = EdgeProbe(work, layout.topology.edge("a", "b"), report)
+        probe = EdgeProbe(work, layout.topology.edge("a", "b"), 0)
         for piece in pieces:
             probe.look(piece, KeyBatch.read(piece.column("l")))
-        probe.tell()
-        probe.tell()  # there is nothing more to tell
-        return report.observed.get(Observation.of("pairs", "a", "b"), []), report
+        told = probe.tell()
+        assert [] == probe.tell()  # there is nothing more to tell
+        return [table for seen, table in told if seen.kind is Seen.PAIRS], told
 
     def counted(self, tables):
         found = Counter()
@@ -132,10 +132,10 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         large = pa.table({"k": [1] * 400, "l": ["x"] * 400})
         small = pa.table({"k": [1] * 60 + [2] * 20, "l": ["x"] * 80})
 
-        tables, report = self.told([large, small, small.slice(0, 30)], looked_at=40)
+        tables, told = self.told([large, small, small.slice(0, 30)], looked_at=40)
 
         assert {(1, "x"): 400 + 60 + 30, (2, "x"): 20} == self.counted(tables)
-        (traffic,) = report.observed[Observation.of("traffic", "a", "b")]
+        (traffic,) = [table for seen, table in told if seen.kind is Seen.TRAFFIC]
         assert 400 + 80 + 30 == pc.sum(traffic.column("tuples")).as_py()
 
     def test_keys_may_come_in_columns_of_several_types(self):
@@ -156,20 +156,17 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         coded = [piece.set_column(0, "k", piece["k"].dictionary_encode()) for piece in pieces]
 
         expected, _ = self.told(pieces)
-        _, report = self.told(coded)
+        _, told = self.told(coded)
 
-        arrived = TaskReport.from_parcel(report.to_parcel(0, 0))
-        tables = arrived.observed[Observation.of("pairs", "a", "b")]
+        tables = sent(told).observed[Observation.of("pairs", "a", "b")]
         assert 9 + 6 == sum(self.counted(expected).values())
         assert self.counted(expected) == self.counted(tables)
 
     def test_tables_of_several_types_arrive_as_one(self):
         wide = rows(20)
-        _, report = self.told([wide, wide.set_column(0, "k", wide.column("k").cast(pa.int8()))])
+        _, told = self.told([wide, wide.set_column(0, "k", wide.column("k").cast(pa.int8()))])
 
-        (table,) = TaskReport.from_parcel(report.to_parcel(0, 0)).observed[
-            Observation.of("pairs", "a", "b")
-        ]
+        (table,) = sent(told).observed[Observation.of("pairs", "a", "b")]
 
         assert {pair: 2 * n for pair, n in pairs(wide).items()} == self.counted([table])
 
@@ -195,7 +192,7 @@ def test_senders_look_at_different_tuples(tmp_path):
     first = {}
     for report in driver.run({"s": table}):
         for observed in report.observed.get(Observation.of("pairs", "a", "b"), []):
-            first[report.sender] = observed.column("left").to_pylist()
+            (first[report.names[0]],) = [observed.column("left").to_pylist()]
     assert 4 == len(first)
 
 
@@ -221,14 +218,14 @@ def test_tuples_of_groups_are_all_counted(tmp_path):
     driver = Driver(tmp_path, job(), observes={Probe.GROUPS}, looked_at=2)
     table = rows(100)
 
-    found = [0] * 8
-    for report in driver.run({"s": table}):
-        for observed in report.observed.get(Observation.of("groups", "a"), []):
-            found = [
-                a + b for a, b in zip(found, observed.column("tuples").to_pylist(), strict=True)
-            ]
+    found = Counter()
+    for report in rows_of(driver.run({"s": table})):
+        assert 0 not in report.group_tuples
+        if report.operator == "a":
+            groups = report.groups.tolist(), report.group_tuples.tolist()
+            found += Counter(dict(zip(*groups, strict=True)))
 
-    assert np.bincount(hash_parts(table.column("k"), 8), minlength=8).tolist() == found
+    assert Counter(hash_parts(table.column("k"), 8).tolist()) == found
 
 
 @given(st.lists(st.integers(1, 5), max_size=30), st.integers(1, 12))
@@ -247,8 +244,8 @@ def test_keys_are_reported_with_their_tuples_the_heaviest_if_there_are_many(tmp_
     found = seen(driver, {"s": table}, Seen.KEYS, "a")
 
     assert [{"key": 2, "count": 9}, {"key": 4, "count": 7}] == found
-    hottest = {r.operator: r.hottest for r in driver.run({"s": table}) if r.operator == "a"}
-    assert {"a": 9} == hottest
+    told = rows_of(driver.run({"s": table}))
+    assert [9] == [report.hottest for report in told if report.operator == "a"]
 
 
 def test_pairs_of_a_key_with_itself_are_counted(tmp_path):

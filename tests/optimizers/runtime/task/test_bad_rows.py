@@ -12,6 +12,7 @@ import pytest
 from any_job import Driver, temporary
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_rows import rows_of
 
 from optimizers import Edge, OnError, Operator, Plan, Topology, TopologyError
 from optimizers.errors import FoldError, FunctionError
@@ -22,7 +23,6 @@ from optimizers.runtime.log.job_identity import Identity
 from optimizers.runtime.observe.call_mode import CallMode
 from optimizers.runtime.observe.cost_meter import CostMeter
 from optimizers.runtime.task.bad_rows import ASIDE
-from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.row_text import row_texts
 from optimizers.statistics import Probe
 
@@ -175,10 +175,12 @@ def test_rows_of_a_batch_that_was_not_committed_do_not_count(tmp_path):
 
     assert 1 == len(asides(driver))
     assert {"f": 1} == driver.coordinator.batches[-1].aside
-    files = [
-        [file.path for report in reports for file in report.output] for reports in (lost, again)
-    ]
-    assert not {*files[0]} & {*files[1]}
+    one, other = (
+        {file.path for report in rows_of(reports) for file in report.output}
+        for reports in (lost, again)
+    )
+    assert one
+    assert not one & other
 
 
 class TestByDefault:
@@ -428,14 +430,9 @@ class TestCosts:
         meter = CostMeter("f", function, 10, way, clock)
         work = Batches(meter.function, refuse=lambda rows, _: refused.append(rows), fatal=False)
         made = list(meter.measured(work, self.ROWS, ["k"]))
-        report = TaskReport(operator="f", instance=0, sender=0)
-        meter.tell(report)
         assert [POISON] == [rows["x"][0].as_py() for rows in refused]
         assert 3 == sum(map(len, made))
-        return {
-            (name.kind, *name.about): tables[0].to_pylist()
-            for name, tables in report.observed.items()
-        }
+        return {(name.kind, *name.about): table.to_pylist() for name, table in meter.tell()}
 
     def test_of_functions_of_batches_stay_those_of_each_row(self):
         told = self.told(doubled_batch, CallMode.APART, None)
@@ -462,5 +459,5 @@ def test_runs_alone_without_a_driver(tmp_path):
 
     reports = run_batch(assignment.work, assignment.ticket, {"s": [[]]})
 
-    assert [()] == list({report.output for report in reports})
-    assert not any(report.bad for report in reports)
+    assert [()] == list({report.output for report in rows_of(reports)})
+    assert not any(report.bad for report in rows_of(reports))

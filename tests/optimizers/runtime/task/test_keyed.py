@@ -11,6 +11,7 @@ import pytest
 from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_rows import rows_of
 
 from grouping.groupings import PartialKey
 from grouping.hashing import hash_parts
@@ -45,7 +46,7 @@ def keys(*numbers):
 
 
 def reports(driver, tables):
-    return {r.instance: r for r in driver.run(tables) if r.operator == "a"}
+    return {r.instance: r for r in rows_of(driver.run(tables)) if r.operator == "a"}
 
 
 def state(driver, instance):
@@ -99,7 +100,7 @@ class TestFiles:
     def test_two_attempts_write_files_of_their_own(self, tmp_path):
         driver = Driver(tmp_path, job(1))
 
-        one, other = (reports(driver, keys(1, 2))[0].state[0] for _ in range(2))
+        one, other = (reports(driver, keys(1, 2))[0].state for _ in range(2))
 
         assert one.path != other.path
         assert replace(one, path=other.path) == other

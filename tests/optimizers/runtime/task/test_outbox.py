@@ -14,13 +14,13 @@ from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Edge, Operator, Plan, Topology
 from optimizers.errors import FoldError
 from optimizers.layout import Instance, Layout
-from optimizers.runtime.observe.observation import Observation
+from optimizers.runtime.observe.observation import Seen
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import outbox
 from optimizers.runtime.task.bad_rows import BadRows
+from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.outbox import Outbox
-from optimizers.runtime.task.reports import Flow, TaskReport
 from optimizers.runtime.work import Settings, Work
 from optimizers.statistics import Probe
 
@@ -28,7 +28,7 @@ TABLE = RoutingTable([1, 2, 5], [2, 2, 0], 3)
 
 
 def box(grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key=None, parcel=4):
-    """The outbox of an edge from s, where the target has three instances; and what it reports."""
+    """The outbox of an edge from s, where the target has three instances; ."""
     job = Topology(
         (Operator("s"), Operator("a", key, 3, partial=partial)),
         (Edge("s", "a", grouping, edge_key),),
@@ -39,15 +39,12 @@ def box(grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key
         Location("/nowhere"),
         Settings(parcel=parcel),
     )
-    report = TaskReport(operator="s", instance=0, sender=sender)
-    return outbox_of(work, job.edges[0], report), report
+    return outbox_of(work, job.edges[0], sender=sender)
 
 
-def outbox_of(work, edge, report):
-    attempt = Attempt(report.operator, report.sender, 7, "x")
-    bad = BadRows(work.location, attempt, report)
-    instance = Instance(report.operator, report.instance)
-    return Outbox(work, edge, instance, report.sender, report, bad)
+def outbox_of(work, edge, instance=0, sender=0):
+    bad = BadRows(work.location, Attempt(edge.source, sender, 7, "x"))
+    return Outbox(work, edge, Instance(edge.source, instance), sender, bad)
 
 
 def sent(outbox, batches):
@@ -74,7 +71,7 @@ def cut(batch, cuts):
 
 @given(st.integers(0, 60), st.integers(0, 99), st.lists(st.integers(0, 60), max_size=4))
 def test_tuples_go_to_the_owners_of_their_keys_in_order(rows, seed, cuts):
-    mine, report = box(TABLE)
+    mine = box(TABLE)
     batch = tuples(rows, seed)
 
     parcels = sent(mine, cut(batch, cuts))
@@ -92,10 +89,10 @@ def test_tuples_go_to_the_owners_of_their_keys_in_order(rows, seed, cuts):
     assert expected == by_target(parcels)
     assert list(range(len(parcels))) == [parcel.number for parcel in parcels]
     assert all(0 < parcel.rows <= 4 for parcel in parcels)
-    flows = {}
-    for parcel in parcels:
-        flows.setdefault((0, parcel.target), Flow()).add(parcel)
-    assert flows == dict(report.sent)
+    counter = FlowCounter()
+    for parcel in parcels:  # a[0] and a[2] are on the sender's node
+        counter.add(parcel, local=parcel.target != 1)
+    assert counter.flows().tolist() == mine.sent.flows().tolist()
 
 
 @given(st.sampled_from((None, PartialKey(), TABLE)), st.lists(st.integers(0, 40), max_size=4))
@@ -105,15 +102,15 @@ def test_what_an_instance_gets_does_not_depend_on_how_the_stream_was_cut(groupin
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outbox, "_ROUTED_AT_ONCE", 7)
-        one = by_target(sent(box(grouping, partial=partial)[0], cut(batch, cuts)))
-        other = by_target(sent(box(grouping, partial=partial, parcel=1)[0], [batch]))
+        one = by_target(sent(box(grouping, partial=partial), cut(batch, cuts)))
+        other = by_target(sent(box(grouping, partial=partial, parcel=1), [batch]))
 
-    whole = by_target(sent(box(grouping, partial=partial, parcel=1000)[0], [batch]))
+    whole = by_target(sent(box(grouping, partial=partial, parcel=1000), [batch]))
     assert whole == one == other
 
 
 def test_a_plan_says_how_many_tuples_are_sent_at_once():
-    sizes = [parcel.rows for parcel in sent(box(batch=3)[0], [tuples(50)])]
+    sizes = [parcel.rows for parcel in sent(box(batch=3), [tuples(50)])]
 
     assert 3 == max(sizes)
     assert len(sizes) - 3 <= sizes.count(3)
@@ -121,7 +118,7 @@ def test_a_plan_says_how_many_tuples_are_sent_at_once():
 
 def test_tuples_wait_until_there_are_enough(monkeypatch):
     monkeypatch.setattr(outbox, "_ROUTED_AT_ONCE", 10)
-    mine, _ = box()
+    mine = box()
 
     assert [] == list(mine.send(tuples(9)))
     assert 10 == sum(parcel.rows for parcel in mine.send(tuples(1)))
@@ -130,7 +127,7 @@ def test_tuples_wait_until_there_are_enough(monkeypatch):
 
 def test_large_tuples_do_not_wait_for_many(monkeypatch):
     monkeypatch.setattr(outbox, "_BYTES_AT_ONCE", 100)
-    mine, _ = box(parcel=1000)
+    mine = box(parcel=1000)
     packed = []
     real = outbox.packed
     monkeypatch.setattr(outbox, "packed", lambda batch: packed.append(batch.nbytes) or real(batch))
@@ -143,7 +140,7 @@ def test_large_tuples_do_not_wait_for_many(monkeypatch):
 
 
 def test_tuples_of_other_columns_are_sent_as_they_are():
-    mine, _ = box(Shuffle(), key=None)
+    mine = box(Shuffle(), key=None)
     first, second = tuples(5), pa.record_batch({"x": ["a", "b"]})
 
     parcels = sent(mine, [first, second, first])
@@ -157,7 +154,7 @@ def test_tuples_of_other_columns_are_sent_as_they_are():
 
 
 def test_senders_begin_with_different_instances_where_the_choice_is_free():
-    first = [sent(box(Shuffle(), key=None, sender=n)[0], [tuples(1)])[0].target for n in range(3)]
+    first = [sent(box(Shuffle(), key=None, sender=n), [tuples(1)])[0].target for n in range(3)]
 
     assert [0, 1, 2] == first
 
@@ -168,11 +165,12 @@ def test_senders_look_at_different_tuples_for_statistics(sender):
     layout = Layout.of(job, Cluster.uniform(2), Plan())
     settings = Settings(observes=frozenset({Probe.PAIRS}), looked_at=8)
     work = Work(layout, {}, Location("/nowhere"), settings)
-    report = TaskReport(operator="a", instance=sender, sender=sender)
+    mine = outbox_of(work, job.edge("a", "b"), sender, sender)
 
-    sent(outbox_of(work, job.edge("a", "b"), report), [tuples(32)])
+    sent(mine, [tuples(32)])
 
-    (table,) = report.observed[Observation.of("pairs", "a", "b")]
+    ((seen, table),) = mine.observed
+    assert (Seen.PAIRS, ("a", "b")) == (seen.kind, seen.about)
     assert list(range(sender % 4, 32, 4)) == sorted(table.column("right").to_pylist())
     assert {4} == set(table.column("count").to_pylist())
 
@@ -181,7 +179,7 @@ def test_senders_look_at_different_tuples_for_statistics(sender):
 def test_columns_of_any_text_are_routed(kind):
     words = pa.array(["a", "b", "c", "a"]).cast(pa.binary() if kind == pa.binary() else kind)
 
-    parcels = sent(box()[0], [pa.record_batch({"k": words})])
+    parcels = sent(box(), [pa.record_batch({"k": words})])
 
     assert 4 == sum(parcel.rows for parcel in parcels)
     assert {kind} == {parcel.tuples().schema.field("k").type for parcel in parcels}
@@ -190,7 +188,7 @@ def test_columns_of_any_text_are_routed(kind):
 class TestErrorsNameTheEdgeAndTheColumn:
     def refused(self, batch, match, **how):
         with pytest.raises(FoldError, match=match):
-            sent(box(**how)[0], [batch])
+            sent(box(**how), [batch])
 
     def test_a_column_that_is_not_there(self):
         self.refused(pa.record_batch({"x": [1]}), r"edge s -> a: .*no column 'k'.*they have 'x'")
@@ -223,7 +221,7 @@ class TestErrorsNameTheEdgeAndTheColumn:
 
 def test_keys_of_two_columns_are_named_in_tables_as_pairs():
     table = RoutingTable([(1, 1), (2, 2)], [2, 1], 3)
-    mine, _ = box(table, key=("k", "n"))
+    mine = box(table, key=("k", "n"))
 
     parcels = sent(mine, [pa.record_batch({"k": [1, 2, 1], "n": [1, 2, 1]})])
 
@@ -231,7 +229,7 @@ def test_keys_of_two_columns_are_named_in_tables_as_pairs():
 
 
 def test_an_edge_with_a_key_may_feed_an_operator_without():
-    mine, _ = box(Fields(), key=None, edge_key="k")
+    mine = box(Fields(), key=None, edge_key="k")
 
     found = by_target(sent(mine, [tuples(60)]))
 
@@ -247,11 +245,11 @@ def test_nothing_is_lost_on_any_edge_of_any_job(data):
     work = Work(layout, {}, Location("/nowhere"), Settings(parcel=3))
     if edge.target in layout.attached or edge.source not in drawn.columns:
         return
-    report = TaskReport(operator=edge.source, instance=0, sender=0)
+    mine = outbox_of(work, edge)
     rows = any_job.rows_of(drawn.columns[edge.source], data.draw(st.integers(0, 999)), 30)
 
-    parcels = sent(outbox_of(work, edge, report), rows.combine_chunks().to_batches())
+    parcels = sent(mine, rows.combine_chunks().to_batches())
 
     arrived = [row for parcel in parcels for row in parcel.tuples().to_pylist()]
     assert any_job.counted(rows.to_pylist()) == any_job.counted(arrived)
-    assert 30 == report.shipped
+    assert 30 == mine.sent.rows == mine.sent.flows()["rows"].sum()

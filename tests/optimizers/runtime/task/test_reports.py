@@ -1,23 +1,28 @@
-"""Reports: what tasks tell arrives, and a batch of which something is missing is refused."""
+"""Reports: what tasks tell arrives as it was, alone or merged, in whatever order it comes."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_rows import rows_of
 
-from optimizers import Cluster, LocalOrShuffle, Plan, Topology
 from optimizers.errors import DeliveryError
-from optimizers.layout import Layout
 from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.state.file import Kind, StateFile
+from optimizers.runtime.task.flows import FLOW, added_up
 from optimizers.runtime.task.output_file import OutputFile
-from optimizers.runtime.task.parcels import REPORT, Parcel
-from optimizers.runtime.task.reports import Flow, TaskReport, check_delivery
+from optimizers.runtime.task.parcels import REPORT
+from optimizers.runtime.task.reports import FACTS, SENDER, BadCount, Reports, TaskReport, by_sender
 
 COUNTS = st.integers(0, 1 << 40)
-FLOWS = st.builds(Flow, COUNTS, COUNTS, COUNTS, st.integers(0, (1 << 62) - 1))
+SMALL = st.integers(0, 9)
+FLOWS = st.lists(
+    st.tuples(SMALL, SMALL, *[COUNTS] * 3, st.integers(0, (1 << 62) - 1), COUNTS, COUNTS),
+    max_size=3,
+).map(lambda rows: added_up([np.array([row], dtype=FLOW) for row in rows]))
 FILES = st.builds(
     StateFile,
     st.sampled_from(("state/a/0000000001-0-x.arrow", "state/%C3%A4/0000000002-7-_-.arrow")),
@@ -32,6 +37,7 @@ OUTPUT = st.builds(
     OutputFile, st.text(min_size=1), st.text(), SCHEMAS, COUNTS, COUNTS, st.booleans()
 )
 COLUMNS = st.lists(st.tuples(st.text(), st.text()), max_size=3).map(tuple)
+VECTORS = st.lists(COUNTS, max_size=4).map(lambda numbers: np.array(numbers, dtype=np.int64))
 TABLES = st.lists(st.integers(), max_size=3).map(
     lambda numbers: pa.table({"n": pa.array([n % 9 for n in numbers], pa.int64())})
 )
@@ -39,48 +45,129 @@ OBSERVATIONS = st.builds(
     Observation, st.sampled_from(Seen), st.lists(st.text(), max_size=3).map(tuple)
 )
 SEEN = Observation(Seen.KEYS, ("a",))
+FIELDS = {
+    "operator": st.text(),
+    "instance": st.integers(0, 99),
+    "sender": st.integers(0, 99),
+    "tuples": COUNTS,
+    "emitted": COUNTS,
+    "seconds": st.floats(0, 1e9),
+    "shipping": st.floats(0, 1e9),
+    "state": st.none() | FILES,
+    "state_rows": COUNTS,
+    "columns": st.none() | COLUMNS,
+    "taken_over": COUNTS,
+    "hottest": COUNTS,
+    "groups": VECTORS,
+    "group_tuples": VECTORS,
+    "output": st.lists(OUTPUT, max_size=2).map(tuple),
+    "bad": st.dictionaries(st.text(), st.builds(BadCount, COUNTS, st.text()), max_size=2),
+}
 REPORTS = st.builds(
     TaskReport,
-    operator=st.text(),
-    instance=st.integers(0, 99),
-    sender=st.integers(0, 99),
-    tuples=COUNTS,
-    emitted=COUNTS,
-    seconds=st.floats(0, 1e9),
-    shipping=st.floats(0, 1e9),
-    received=st.dictionaries(st.integers(0, 9), FLOWS, max_size=3),
-    sent=st.dictionaries(st.tuples(st.integers(0, 9), st.integers(0, 9)), FLOWS, max_size=3),
-    state=st.none() | st.lists(FILES, max_size=3).map(tuple),
-    state_rows=COUNTS,
-    columns=st.none() | COLUMNS,
-    taken_over=COUNTS,
-    hottest=COUNTS,
-    output=st.lists(OUTPUT, max_size=2).map(tuple),
-    observed=st.dictionaries(OBSERVATIONS, TABLES.map(lambda table: [table]), max_size=3),
+    **FIELDS,
+    received=FLOWS,
+    sent=FLOWS,
+    observed=st.lists(st.tuples(OBSERVATIONS, TABLES), max_size=3),
 )
+
+
+def plain(value):
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def facts(report):
+    return {name: plain(getattr(report, name)) for name in FACTS}
+
+
+def seen_by(reports):
+    """All rows of all tables, by what they are of; each with its sender where that is told."""
+    found = {}
+    for seen, tables in reports.observed.items():
+        rows = [row for table in tables for row in table.to_pylist()]
+        found[seen] = sorted(rows, key=str)
+    return found
+
+
+def test_every_fact_is_tried_here():
+    assert set(FIELDS) == set(FACTS)
+    assert {*FACTS, "received", "sent", "observed"} == {each.name for each in fields(TaskReport)}
 
 
 @given(REPORTS)
 def test_a_report_arrives_as_it_was_sent(report):
-    parcel = report.to_parcel(3, 1)
+    parcel = report.to_parcel(3)
 
-    assert (3, REPORT, report.sender, 1, 0) == (
-        parcel.task,
-        parcel.edge,
-        parcel.sender,
-        parcel.number,
-        parcel.rows,
+    expected = 3, REPORT, report.sender, 0, 0
+    assert expected == (parcel.task, parcel.edge, parcel.sender, parcel.number, parcel.rows)
+    arrived = Reports.from_parcel(replace(parcel, body=pa.py_buffer(parcel.body)))
+    (row,) = rows_of([arrived])
+    assert facts(report) == facts(row)
+    assert report.received.tolist() == arrived.received.tolist()
+    assert report.sent.tolist() == arrived.sent.tolist()
+    assert seen_by(Reports.of([report])) == seen_by(arrived)
+
+
+@given(st.lists(REPORTS, max_size=6), st.data())
+def test_reports_are_the_same_however_they_were_merged_on_their_way(reports, data):
+    """In one go, or some of them first, and those with others; in any order."""
+    parts = [Reports.of([report]) for report in reports]
+    expected = Reports.merged(parts)
+    while len(parts) > 1:
+        chosen = data.draw(st.permutations(parts))
+        cut = data.draw(st.integers(2, len(parts)))
+        one = Reports.merged(chosen[:cut])
+        parts = [Reports.from_parcel(one.to_parcel(0)), *chosen[cut:]]
+
+    found = Reports.merged(data.draw(st.permutations(parts)))
+
+    assert len(reports) == len(found)
+    assert sorted(map(str, map(facts, rows_of([expected])))) == sorted(
+        map(str, map(facts, rows_of([found])))
     )
-    arrived = TaskReport.from_parcel(replace(parcel, body=pa.py_buffer(parcel.body)))
-    assert report == arrived
+    assert expected.names == found.names == sorted(found.names)
+    assert expected.sent.tolist() == found.sent.tolist()
+    assert expected.received.tolist() == found.received.tolist()
+    assert seen_by(expected) == seen_by(found)
+
+
+def test_of_no_tasks_nothing_is_told():
+    none = Reports.merged([])
+
+    assert (0, [], 0, 0) == (len(none), none.names, len(none.sent), len(none.observed))
+
+
+def test_vectors_are_told_with_the_task_that_each_element_is_of():
+    groups = [np.array([4, 7]), np.array([], dtype=np.int64), np.array([1])]
+    parts = [
+        Reports.of([TaskReport(operator="a", instance=n, sender=n, groups=own)])
+        for n, own in enumerate(groups)
+    ]
+
+    found = Reports.merged(parts[::-1]).vectors("groups")
+
+    assert [4, 7, 1] == found.values.tolist()
+    assert [0, 0, 2] == found.rows.tolist()
+
+
+@pytest.mark.parametrize("place", [0, 1, 9, 40, -1])
+def test_a_report_that_arrives_damaged_is_refused(place):
+    parcel = TaskReport(operator="a", instance=0, sender=5, seconds=1.5).to_parcel(0)
+    body = bytearray(parcel.body)
+    body[place] ^= 1
+
+    for damaged in (bytes(body), parcel.body[: len(body) + min(place, -1)], b""):
+        with pytest.raises(DeliveryError, match="report of sender 5 arrived damaged"):
+            Reports.from_parcel(replace(parcel, body=damaged))
+
+
+def observed(*tables, seen=SEEN):
+    report = TaskReport(operator="a", instance=0, sender=0, observed=[(seen, t) for t in tables])
+    return Reports.from_parcel(report.to_parcel(0)).observed[seen]
 
 
 def test_tables_of_one_observation_arrive_as_one():
-    report = TaskReport(operator="a", instance=0, sender=0)
-    for number in range(3):
-        report.observe(SEEN, pa.table({"n": [number]}))
-
-    (table,) = TaskReport.from_parcel(report.to_parcel(0, 0)).observed[SEEN]
+    (table,) = observed(*(pa.table({"n": [number]}) for number in range(3)))
 
     assert [0, 1, 2] == table.column("n").to_pylist()
 
@@ -89,109 +176,63 @@ def test_tables_of_one_observation_arrive_as_one():
     ("one", "other"), [(pa.int32(), pa.int64()), (pa.string(), pa.large_string())]
 )
 def test_columns_of_one_kind_need_not_be_of_one_type(one, other):
-    report = TaskReport(operator="a", instance=0, sender=0)
     values = [1, 2] if one == pa.int32() else ["x", "y"]
-    for value, kind in zip(values, (one, other), strict=True):
-        report.observe(SEEN, pa.table({"key": pa.array([value], kind)}))
+    tables = [
+        pa.table({"key": pa.array([value], kind)})
+        for value, kind in zip(values, (one, other), strict=True)
+    ]
 
-    (table,) = TaskReport.from_parcel(report.to_parcel(0, 0)).observed[SEEN]
+    (table,) = observed(*tables)
 
     assert values == table.column("key").to_pylist()
 
 
-def test_what_was_shipped_is_what_was_sent_to_all():
-    report = TaskReport(operator="a", instance=0, sender=0)
-    report.sent[0, 1].add(Parcel(0, 0, 1, 0, 0, 5, b"abc"))
-    report.sent[1, 0].add(Parcel(0, 1, 0, 0, 0, 2, b""))
+def test_columns_of_several_kinds_stay_apart():
+    tables = [pa.table({"key": keys}) for keys in ([1, 2], ["x"], [3])]
 
-    assert 7 == report.shipped
-    flow = report.sent[0, 1]
-    assert (1, 5, 3) == (flow.parcels, flow.rows, flow.bytes)
+    found = observed(*tables)
+
+    assert [[1, 2, 3], ["x"]] == [table.column("key").to_pylist() for table in found]
 
 
-@given(st.lists(FLOWS, max_size=5), st.randoms())
-def test_flows_add_up_in_any_order(flows, random):
-    def total(parts):
-        found = Flow()
-        for part in parts:
-            found.join(part)
-        return found
+@pytest.mark.parametrize("kind", [Seen.COSTS, Seen.TRIAL])
+def test_what_is_not_added_up_over_tasks_is_told_with_its_sender(kind):
+    seen = Observation(kind, ("a",))
+    parts = [
+        Reports.of(
+            [
+                TaskReport(
+                    operator="a",
+                    instance=n % 2,
+                    sender=n,
+                    observed=[(seen, pa.table({"n": [n, 9 - n]}))],
+                )
+            ]
+        )
+        for n in (2, 0, 1)
+    ]
 
-    shuffled = list(flows)
-    random.shuffle(shuffled)
+    (table,) = Reports.merged(parts).observed[seen]
 
-    assert total(flows) == total(shuffled)
-    assert sum(flow.rows for flow in flows) == total(flows).rows
-    assert sum(flow.bytes for flow in flows) == total(flows).bytes
-    assert sum(flow.parcels for flow in flows) == total(flows).parcels
-    assert 0 <= total(flows).digest < 1 << 62
+    assert ["n", SENDER] == table.column_names
+    told = {sender: own.to_pylist() for sender, own in by_sender(table)}
+    assert [0, 1, 2] == list(told)
+    assert [{"n": 2}, {"n": 7}] == told[2]
 
 
-class TestDelivery:
-    """Of a source with one attached operator, and one with a key and two instances."""
+def test_flows_add_up_in_any_order():
+    @given(st.lists(FLOWS, max_size=5), st.randoms())
+    def same(flows, random):
+        shuffled = random.sample(flows, len(flows))
 
-    job = (
-        Topology.source("s", parallelism=2)
-        .then("f", parallelism=2, grouping=LocalOrShuffle())
-        .then("a", key="k", parallelism=2)
-    )
-    layout = Layout.of(job, Cluster.uniform(1), Plan())
+        total = added_up(flows)
 
-    def reports(self, partitions=3):
-        """What all tasks report where each partition has sent a parcel to each instance."""
-        flow = Parcel(0, 1, 0, 0, 0, 4, b"body")
-        made = []
-        for sender in range(partitions):
-            made.append(TaskReport(operator="s", instance=sender % 2, sender=sender))
-            made.append(TaskReport(operator="f", instance=sender % 2, sender=sender))
-            for target in range(2):
-                made[-1].sent[1, target].add(replace(flow, sender=sender, target=target))
-        for number in range(2):
-            made.append(TaskReport(operator="a", instance=number, sender=number))
-            for sender in range(partitions):
-                made[-1].received[1].add(replace(flow, sender=sender, target=number))
-        return made
+        assert total.tolist() == added_up(shuffled).tolist()
+        for name in ("parcels", "rows", "bytes", "local_rows", "local_bytes"):
+            assert sum(int(flow[name].sum()) for flow in flows) == int(total[name].sum())
+        digests = sum(int(digest) for flow in flows for digest in flow["digest"])
+        assert digests % (1 << 62) == sum(map(int, total["digest"])) % (1 << 62)
+        assert len(total) == len(np.unique(total[["edge", "instance"]]))
+        assert all(0 <= int(digest) < 1 << 62 for digest in total["digest"])
 
-    @pytest.mark.parametrize("partitions", [0, 1, 5])
-    def test_of_all_that_was_sent_is_fine(self, partitions):
-        check_delivery(self.reports(partitions), self.layout)
-
-    def test_in_any_order_is_fine(self):
-        check_delivery(self.reports()[::-1], self.layout)
-
-    @pytest.mark.parametrize("name", ["parcels", "rows", "bytes", "digest"])
-    @pytest.mark.parametrize("place", [1, -1])
-    def test_of_more_or_others_is_refused(self, name, place):
-        reports = self.reports()
-        flows = reports[place].sent or reports[place].received
-        flow = next(iter(flows.values()))
-        setattr(flow, name, getattr(flow, name) + 1)
-
-        with pytest.raises(DeliveryError, match=r"edge f -> a: of .* has to run again"):
-            check_delivery(reports, self.layout)
-
-    def test_of_parcels_that_nobody_sent_or_got_is_refused(self):
-        reports = self.reports()
-        reports[0].sent[0, 1].add(Parcel(0, 0, 1, 0, 0, 1, b""))
-
-        with pytest.raises(DeliveryError, match=r"edge s -> f: of 1 tuples in 1 parcels .* 0 in 0"):
-            check_delivery(reports, self.layout)
-
-    @pytest.mark.parametrize("place", [1, 2, 3, -1, -2])
-    def test_without_a_report_is_refused(self, place):
-        reports = [self.quiet(report) for report in self.reports()]
-        del reports[place]
-
-        with pytest.raises(DeliveryError, match="reported, and"):
-            check_delivery(reports, self.layout)
-
-    @pytest.mark.parametrize("place", range(8))
-    def test_with_a_report_that_came_twice_is_refused(self, place):
-        reports = [self.quiet(report) for report in self.reports()]
-
-        with pytest.raises(DeliveryError, match="each once"):
-            check_delivery([*reports, reports[place]], self.layout)
-
-    def quiet(self, report):
-        """The report of one that neither sent nor got anything."""
-        return replace(report, sent={}, received={})
+    same()

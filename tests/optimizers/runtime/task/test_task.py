@@ -10,6 +10,7 @@ import pytest
 from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_rows import rows_of
 
 from optimizers import Cluster, Edge, LocalOrShuffle, Operator, Plan, Topology
 from optimizers.errors import DeliveryError, FoldError, FunctionError, StateError
@@ -18,7 +19,7 @@ from optimizers.layout import Layout
 from optimizers.runtime.state import cache
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task.parcels import REPORT, Parcel, as_batches, from_batches, packed
-from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.task.task import run_source, run_task
 from optimizers.runtime.work import Settings, Ticket, Work
 
@@ -36,8 +37,8 @@ def split(batches):
     """Parcels of tuples as plain values, and reports."""
     parcels = list(from_batches(batches))
     tuples = [p for p in parcels if p.edge != REPORT]
-    reports = [TaskReport.from_parcel(p) for p in parcels if p.edge == REPORT]
-    return sorted(map(plain, tuples)), reports
+    reports = [Reports.from_parcel(p) for p in parcels if p.edge == REPORT]
+    return sorted(map(plain, tuples)), rows_of(reports)
 
 
 def plain(parcel):
