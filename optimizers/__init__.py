@@ -35,13 +35,13 @@ from optimizers.deployment import Deployment
 from optimizers.errors import PenstockError, PlanConflictError, PlanError, TopologyError
 from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
+from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.migration import GroupMove, Migration
 from optimizers.operators import Edge, OnError, Operator
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
 from optimizers.statistics import (
     EdgeStatistics,
-    GroupStatistics,
     GroupTraffic,
     OperatorStatistics,
     Probe,
@@ -77,6 +77,7 @@ __all__ = [
     "GroupTraffic",
     "Grouping",
     "Hash",
+    "InstanceStatistics",
     "KeyCounts",
     "KeyPairs",
     "Layout",

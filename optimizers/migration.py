@@ -257,7 +257,7 @@ def _state_of(
         return None, None
     seen, whole = statistics.groups.get(name), statistics.operators.get(name)
     total = whole.state_bytes if whole is not None and whole.state_bytes else None
-    if seen is not None:
+    if seen is not None and seen.state_bytes is not None:
         return total or float(seen.state_bytes.sum()), seen.state_bytes
     return total, None if total is None else np.full(groups, total / groups)
 

@@ -5,7 +5,7 @@ meet as if at random.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,9 @@ import numpy as np
 from grouping.groupings import LocalOrShuffle
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from grouping.routing_table import GroupTable
 from optimizers.layout import Layout
+from optimizers.loads import REMOTE, GroupStatistics, InstanceStatistics
 from optimizers.operators import Edge, EdgeName
 from sketches.arrays import Floats, Integers, Parts
 from sketches.keys import as_keys
@@ -53,6 +55,85 @@ class Projection:
     def known(self, name: str) -> bool:
         """Return whether keys of an operator are named."""
         return name in self.keys and self.keys[name].total > 0
+
+    def groups(self, name: str, seen: GroupStatistics) -> GroupStatistics:
+        """Return the loads of an operator's key groups as they are to be.
+
+        Which of their tuples come from other hosts is not known where operators move.
+        """
+        if self.regroups(name) and self.known(name):
+            kept = {"memory", "state_bytes"}
+            seen = GroupStatistics(
+                **{
+                    part: self.group_state(name, loads)
+                    if part in kept
+                    else self.group_loads(name, loads)
+                    for part, loads in seen.columns.items()
+                }
+            )
+        return seen if self._meets_alike(name) else seen.without("network", *REMOTE)
+
+    def instances(
+        self, seen: Mapping[str, InstanceStatistics], groups: Mapping[str, GroupStatistics]
+    ) -> dict[str, InstanceStatistics]:
+        """Return the loads of instances as they are to be, of operators of which that is known.
+
+        What comes in by key groups goes where those go; what calls take for themselves, each
+        instance takes. Where neither instances nor keys move, all is as it was.
+        """
+        found = {}
+        for name, known in seen.items():
+            if not _alike(self.old, self.new, name):
+                moved = self._moved(name, known, groups.get(name))
+                if moved is not None:
+                    found[name] = moved
+            else:
+                found[name] = (
+                    known if self._meets_alike(name) else known.without("network", *REMOTE)
+                )
+        return found
+
+    def _moved(
+        self, name: str, seen: InstanceStatistics, groups: GroupStatistics | None
+    ) -> InstanceStatistics | None:
+        """Return the loads of instances of which some, or some of their keys, are to move."""
+        nodes = self.new.homes[name].nodes
+        if not self.new.topology.operator(name).keyed:
+            if len(nodes) != len(seen):
+                return None
+            stay = replace(seen, nodes=nodes, hosts=None)
+            return stay.without("cpu", "network", *REMOTE)
+        owners = self.new.owners(name)
+        by_group = owners.rule is None and isinstance(owners.table, GroupTable | None)
+        if groups is None or not by_group or not _one_owner(self.new, name):
+            return None
+        groups = self.groups(name, groups)
+        sums: dict[str, Any] = {
+            part: np.bincount(self.new.homes[name].groups, loads, len(nodes))
+            for part, loads in groups.columns.items()
+            if part not in {"network", *REMOTE}
+        }
+        for part in ("seconds", "cpu"):
+            before = getattr(seen, part)
+            if part in sums and before is not None:
+                # What does not grow with the tuples is taken by each instance.
+                rest = max(0.0, float(before.sum() - groups.columns[part].sum()))
+                sums[part] = sums[part] + rest / len(seen)
+                if part == "seconds":
+                    sums["fixed"] = np.full(len(nodes), rest / len(seen))
+        return InstanceStatistics(nodes, **sums)
+
+    def _meets_alike(self, name: str) -> bool:
+        """Return whether an operator, and all that it gets tuples from or sends them to, stay."""
+        job = self.old.topology
+        before = {edge.source for edge in job.inputs(name)}
+        after = {edge.target for edge in job.outputs(name)}
+        met = {
+            name,
+            *after,
+            *(_origin(layout, one) for layout in (self.old, self.new) for one in before),
+        }
+        return all(_alike(self.old, self.new, one) for one in sorted(met))
 
     def group_loads(self, name: str, loads: Floats) -> Floats:
         """Return loads that come with tuples, by key group: each key takes its share along."""

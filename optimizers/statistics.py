@@ -1,7 +1,7 @@
 """What was seen of a job during one epoch: the facts that strategies decide by."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,6 +15,7 @@ from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
+from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.operators import EdgeName
 from optimizers.past import Past
 from optimizers.projection import Projection
@@ -32,13 +33,13 @@ class Probe(StrEnum):
     """What the execution can be asked to observe; each has its price, so each is asked for."""
 
     OPERATORS = "operators"
-    """What each operator did, what each edge carried and each source got, where time went."""
+    """What operators and instances did, what edges carried and sources got, where time went."""
     PAIRS = "pairs"
     """How often a key of one keyed operator is followed by which key of the next."""
     COSTS = "costs"
     """What tuples cost to process, by the value of an attribute, at each instance."""
     GROUPS = "groups"
-    """Load, state and traffic of each key group."""
+    """Load, state and traffic of each key group; see `GroupStatistics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,41 +129,6 @@ class EdgeStatistics:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupStatistics(ArrayValue):
-    """The key groups of one operator during an epoch; element ``g`` is about group ``g``.
-
-    Attributes:
-        cpu: the load each puts on its node's processor, as a share of one node of capacity 1.
-        memory: likewise on its memory.
-        network: likewise on its network.
-        state_bytes: how much state each holds.
-    """
-
-    cpu: NDArray[np.float64]
-    memory: NDArray[np.float64]
-    network: NDArray[np.float64]
-    state_bytes: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        length = np.atleast_1d(numeric("cpu", self.cpu)).shape[0]
-        for name in (part.name for part in fields(self)):
-            amounts = weights(name, numeric(name, getattr(self, name)), length)
-            object.__setattr__(self, name, protected(amounts))
-
-    def __len__(self) -> int:
-        return len(self.cpu)
-
-    def regrouped(self, seen: Projection, name: str) -> "GroupStatistics":
-        """Return it for an operator some of whose keys get other groups; see `Statistics.under`."""
-        return GroupStatistics(
-            seen.group_loads(name, self.cpu),
-            seen.group_loads(name, self.memory),
-            seen.group_loads(name, self.network),
-            seen.group_state(name, self.state_bytes),
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class GroupTraffic(ArrayValue):
     """The tuples between key groups of two operators; row ``i`` is one pair of groups.
 
@@ -213,6 +179,7 @@ class Statistics:
         execution: how the engine runs the job; None where it does not say.
         past: earlier epochs in short, and what was decided after each; the control loop of every
             engine fills it.
+        instances: load of each instance, and where it ran, by operator.
     """
 
     epoch: int = 0
@@ -230,6 +197,7 @@ class Statistics:
     batch_times: tuple[BatchTime, ...] = ()
     execution: Execution | None = None
     past: Past = field(default_factory=Past)
+    instances: Mapping[str, InstanceStatistics] = FrozenMap()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epoch", whole("epoch", self.epoch, at_least=0))
@@ -306,12 +274,8 @@ class Statistics:
                 )
                 for name, sketches in self.costs.items()
             },
-            groups={
-                name: groups.regrouped(seen, name)
-                if seen.regroups(name) and seen.known(name)
-                else groups
-                for name, groups in self.groups.items()
-            },
+            groups={name: seen.groups(name, groups) for name, groups in self.groups.items()},
+            instances=seen.instances(self.instances, self.groups),
             traffic={
                 hop: GroupTraffic(*seen.traffic(hop, known.sources, known.targets, known.tuples))
                 if any(map(seen.regroups, hop))
@@ -332,7 +296,7 @@ class Statistics:
             InvalidValueError: an operator has another number of key groups, or traffic is of a
                 group that it does not have.
         """
-        for name in (*self.operators, *self.costs, *self.groups, *self.keys):
+        for name in (*self.operators, *self.costs, *self.groups, *self.keys, *self.instances):
             topology.operator(name)
         for name in self.sources:
             if name not in topology.sources:
@@ -361,6 +325,7 @@ _BY_OPERATOR: dict[str, type] = {
     "groups": GroupStatistics,
     "keys": KeyCounts,
     "sources": SourceStatistics,
+    "instances": InstanceStatistics,
 }
 _BY_EDGE: dict[str, type] = {
     "edges": EdgeStatistics,

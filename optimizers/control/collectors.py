@@ -6,7 +6,7 @@ So a strategy is given the same statistics of the same stream, wherever it runs.
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizers.statistics import GroupStatistics, GroupTraffic
+from optimizers.statistics import GroupTraffic
 from optimizers.topology import Topology
 from sketches.arrays import Floats
 from sketches.cost_sketch import CostSketch
@@ -15,7 +15,6 @@ from sketches.space_saving import SpaceSaving
 _PAIRS = 1 << 20  # of a hop
 _KEYS = 1 << 18  # of an operator
 _COSTS = {"width": 1 << 10, "depth": 4, "exact": 1 << 10}  # of each instance
-_LEAST_SECONDS = 1e-9
 
 
 def pair_sketches() -> tuple[SpaceSaving, SpaceSaving]:
@@ -31,23 +30,6 @@ def key_sketch() -> SpaceSaving:
 def cost_sketch(seed: int = 0) -> CostSketch:
     """Return the sketch of what tuples cost at one instance."""
     return CostSketch(seed=seed, **_COSTS)
-
-
-def group_loads(
-    tuples: Floats, seconds: Floats, *, bytes_in: float, state_bytes: Floats, time: float
-) -> GroupStatistics:
-    """Return the load of each key group of an operator.
-
-    Args:
-        tuples: how many tuples each group had.
-        seconds: how long they took.
-        bytes_in: how large all tuples were that came into the operator.
-        state_bytes: how much state each group has.
-        time: how long the epoch lasted.
-    """
-    share = tuples / max(tuples.sum(), 1.0)
-    lasted = max(time, _LEAST_SECONDS)
-    return GroupStatistics(seconds / lasted, share, share * bytes_in / lasted, state_bytes)
 
 
 def as_traffic(cells: Floats | NDArray[np.int64]) -> GroupTraffic:

@@ -6,9 +6,10 @@ from dataclasses import fields, replace
 
 from optimizers.control.summary import BatchSummary
 from optimizers.layout import Layout
+from optimizers.loads import GroupStatistics
 from optimizers.past import RESOURCES, Past, PastDecision, PastEpoch, PastGroups
 from optimizers.plan import Plan
-from optimizers.statistics import GroupStatistics, Statistics
+from optimizers.statistics import Statistics
 
 _LASTING = 0.5
 """What the epochs before count in averages of loads; the last one counts as much."""
@@ -126,10 +127,11 @@ def expected_loads(
         if home == before:
             continue
         known = groups.get(name)
-        if known is None or not known.cpu.sum() or not seen.seconds or not home.groups:
+        cpu = None if known is None else known.cpu
+        if cpu is None or not cpu.any() or not seen.seconds or not home.groups:
             return {}
         busy = seen.busy.get(name, 0.0) / seen.seconds
-        shares = (known.cpu / known.cpu.sum() * busy).tolist()
+        shares = (cpu / cpu.sum() * busy).tolist()
         for share, here, there in zip(shares, before.groups, home.groups, strict=True):
             loads[before.nodes[here]] -= share
             loads[home.nodes[there]] += share

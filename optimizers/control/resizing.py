@@ -9,10 +9,11 @@ from grouping.resizing.resize import Resized, Traffic, resize
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment
 from optimizers.layout import Layout
+from optimizers.loads import GroupStatistics
 from optimizers.plan import Plan
-from optimizers.statistics import GroupStatistics, Statistics
+from optimizers.statistics import Statistics
 from optimizers.topology import Topology
-from sketches.arrays import Floats, Parts
+from sketches.arrays import Parts
 
 
 def placed_by_traffic(
@@ -92,11 +93,5 @@ def _operator(
 ) -> Resized:
     nodes = np.array([numbers[node] for node in then.nodes], dtype=np.int32)
     groups: Parts = np.array(now.groups, dtype=np.int32)
-    loads = np.ones(len(groups)) if seen is None else _loads(seen)
+    loads = np.ones(len(groups)) if seen is None else seen.weights
     return Resized(groups, nodes, loads, len(now.nodes))
-
-
-def _loads(seen: GroupStatistics) -> Floats:
-    """Return the load of each group: by what came in, as processor time is measured less well."""
-    measured = (seen.network, seen.memory, seen.cpu)
-    return next((loads for loads in measured if loads.any()), np.ones(len(seen)))

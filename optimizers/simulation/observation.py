@@ -8,17 +8,19 @@ from numpy.typing import NDArray
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.cluster import Cluster
 from optimizers.control import collectors
 from optimizers.execution import Execution
 from optimizers.layout import Layout
+from optimizers.loads import GroupStatistics
 from optimizers.operators import Edge, EdgeName
+from optimizers.simulation.loads import Loads, state_by_group
 from optimizers.simulation.queues.conversation import Conversation
-from optimizers.simulation.rows import Served
+from optimizers.simulation.rows import Sent, Served
 from optimizers.simulation.state_moves import KeysSeen, Move
 from optimizers.simulation.tuples import Keyed, Tuples, into
 from optimizers.statistics import (
     EdgeStatistics,
-    GroupStatistics,
     GroupTraffic,
     OperatorStatistics,
     Probe,
@@ -75,6 +77,7 @@ class Stretch:
         number: of the batch, or of the epoch.
         start: when it began.
         layout: the job as it was laid out.
+        cluster: the machines that were there.
         served: what each operator executed.
         sent: the tuples that each edge carried.
         flows: how many these were.
@@ -85,8 +88,9 @@ class Stretch:
     number: int
     start: float
     layout: Layout
+    cluster: Cluster
     served: dict[str, Served] = field(default_factory=dict)
-    sent: dict[EdgeName, Integers] = field(default_factory=dict)
+    sent: dict[EdgeName, Sent] = field(default_factory=dict)
     flows: dict[EdgeName, EdgeFlow] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
     nodes: dict[str, list[str]] = field(default_factory=dict)
@@ -95,11 +99,11 @@ class Stretch:
 def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
     """Return several batches, one after the other, as the epoch of this number."""
     first, last = stretches[0], stretches[-1]
-    found = Stretch(number, first.start, last.layout)
+    found = Stretch(number, first.start, last.layout, last.cluster)
     for name in last.served:
         found.served[name] = Served.none().joined(*(each.served[name] for each in stretches))
     for edge in last.flows:
-        found.sent[edge] = np.concatenate([each.sent[edge] for each in stretches])
+        found.sent[edge] = Sent.none().joined(*(each.sent[edge] for each in stretches))
         found.flows[edge] = EdgeFlow(
             **{
                 part.name: sum(getattr(each.flows[edge], part.name) for each in stretches)
@@ -131,6 +135,15 @@ class Observer:
         """Return what was seen in a stretch that ends at a time."""
         seconds = until - stretch.start
         job = stretch.layout.topology
+        loads = Loads(
+            stretch.layout,
+            stretch.cluster,
+            seconds,
+            self.tuples,
+            self.seen,
+            stretch.served,
+            stretch.sent,
+        )
         keys: dict[str, KeyCounts] = {}
         groups: dict[str, GroupStatistics] = {}
         pairs: dict[EdgeName, KeyPairs] = {}
@@ -142,7 +155,7 @@ class Observer:
             }
             pairs, held_out = self._pairs(stretch)
         if Probe.GROUPS in self.observes:
-            groups = {name: self._groups(stretch, name, seconds) for name in _keyed(job)}
+            groups = {name: loads.groups(name) for name in _keyed(job)}
             traffic = self._traffic(stretch)
         return Statistics(
             epoch=stretch.number,
@@ -157,6 +170,7 @@ class Observer:
             groups=groups,
             traffic=traffic,
             execution=Execution(micro_batches=False),
+            instances={name: loads.instances(name) for name in stretch.served},
         )
 
     def _operator(self, stretch: Stretch, name: str) -> OperatorStatistics:
@@ -167,19 +181,12 @@ class Observer:
             codes = self._codes(stretch, name)
             hottest = float(np.unique(codes, return_counts=True)[1].max() / len(codes))
         busy = float((served.ended - served.started).sum())
-        return OperatorStatistics(
-            len(served), busy, float(self._state(stretch, name).sum()), hottest
-        )
+        return OperatorStatistics(len(served), busy, self._state(stretch, name), hottest)
 
-    def _state(self, stretch: Stretch, name: str) -> Floats:
-        """Return how much state an operator has, by key group."""
-        each = self.tuples.work(name).state_bytes
-        owners = stretch.layout.owners(name)
-        state = np.zeros(len(owners.groups))
-        if each and name in self.seen:
-            for keys in self.seen[name].columns():
-                state += each * np.bincount(owners.group_of(keys), minlength=len(state))
-        return state
+    def _state(self, stretch: Stretch, name: str) -> float:
+        """Return how much state an operator has."""
+        loads = state_by_group(stretch.layout, name, self.tuples, self.seen)
+        return 0.0 if loads is None else float(loads.sum())
 
     def _codes(self, stretch: Stretch, name: str) -> Codes:
         """Return the code of the key of each tuple that an operator executed."""
@@ -209,7 +216,7 @@ class Observer:
         for hop, edge in self._named_hops(stretch):
             halves = sketches.setdefault(hop, collectors.pair_sketches())
             for half, sketch in enumerate(halves):
-                self._count_pairs(sketch, stretch, hop, edge, stretch.sent[edge.name][half::2])
+                self._count_pairs(sketch, stretch, hop, edge, stretch.sent[edge.name].rows[half::2])
         first, second = (
             {hop: KeyPairs.of(halves[half]) for hop, halves in sketches.items()} for half in (0, 1)
         )
@@ -220,7 +227,7 @@ class Observer:
         sketch = SpaceSaving(_MOST_PAIRS)
         for known, edge in self._named_hops(stretch):
             if known == hop:
-                self._count_pairs(sketch, stretch, hop, edge, stretch.sent[edge.name])
+                self._count_pairs(sketch, stretch, hop, edge, stretch.sent[edge.name].rows)
         return KeyPairs.of(sketch)
 
     def _count_pairs(
@@ -246,7 +253,7 @@ class Observer:
         for hop, edge in self._hops(stretch):
             columns = job.operator(hop[0]).key_columns, job.key_columns(*edge.name)
             sizes = [job.operator(name).key_groups for name in hop]
-            rows = stretch.sent[edge.name]
+            rows = stretch.sent[edge.name].rows
             source, target = (
                 stretch.layout.owners(name).group_of(self.tuples.keys(edge.source, key).batch(rows))
                 for name, key in zip(hop, columns, strict=True)
@@ -284,24 +291,6 @@ class Observer:
                 _count_costs(sketches, own, keys)
             found[name] = tuple(sketches)
         return found
-
-    def _groups(self, stretch: Stretch, name: str, seconds: float) -> GroupStatistics:
-        """Return the load of each key group, as shares of the stretch's time."""
-        served, job = stretch.served[name], stretch.layout.topology
-        number = job.operator(name).key_groups
-        groups = np.zeros(len(served), dtype=np.int32)
-        for edge_number, edge in enumerate(into(job, name)):
-            own = served.edges == edge_number
-            keys = self.tuples.keys(edge.source, job.key_columns(*edge.name))
-            groups[own] = stretch.layout.owners(name).group_of(keys.batch(served.rows[own]))
-        tuples = np.bincount(groups, minlength=number).astype(np.float64)
-        taken: Floats = served.ended - served.started
-        busy = np.bincount(groups, taken, minlength=number).astype(np.float64)
-        into_it = sum(stretch.flows[edge.name].bytes for edge in job.inputs(name))
-        state = self._state(stretch, name)
-        return collectors.group_loads(
-            tuples, busy, bytes_in=into_it, state_bytes=state, time=seconds
-        )
 
 
 def _keyed(job: Topology) -> list[str]:

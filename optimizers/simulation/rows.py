@@ -122,3 +122,25 @@ class Served(Table):
     def none(cls) -> "Served":
         """Return a table without rows."""
         return cls(*(np.empty(0, dtype=kind) for kind in (int, int, int, float, float, float)))
+
+
+@dataclass(frozen=True, eq=False)
+class Sent(Table):
+    """Tuples that an edge has carried.
+
+    Attributes:
+        rows: which tuples.
+        senders: the instances that sent them.
+        instances: the instances that they went to.
+        local: whether both were on one node.
+    """
+
+    rows: Integers
+    senders: Integers
+    instances: Integers
+    local: NDArray[np.bool_]
+
+    @classmethod
+    def none(cls) -> "Sent":
+        """Return a table without rows."""
+        return cls(*(np.empty(0, dtype=kind) for kind in (int, int, int, bool)))

@@ -17,7 +17,7 @@ from optimizers.simulation.observation import EdgeFlow, Stretch
 from optimizers.simulation.queues.conversation import Conversation, Mailbox
 from optimizers.simulation.queues.feedback import Listener
 from optimizers.simulation.queues.queue import OperatorQueues
-from optimizers.simulation.rows import Arrivals, Served, Shipments
+from optimizers.simulation.rows import Arrivals, Sent, Served, Shipments
 from optimizers.simulation.state_moves import KeysSeen, Move, move_between
 from optimizers.simulation.tuples import Tuples, into
 from optimizers.topology import Topology
@@ -114,7 +114,7 @@ class Running:
             self._happening = self._follow(now)
         if self._happening is not None:
             self._happening.begin(plan, self.conversations, now)
-        stretch = Stretch(number, now, layout, moves=moves)
+        stretch = Stretch(number, now, layout, machines, moves=moves)
         stretch.flows = {name: EdgeFlow() for name in self.edge_runs}
         names = {number: name for name, number in self._nodes.items()}
         stretch.nodes = {
@@ -299,7 +299,7 @@ class Running:
         flow.bytes += float(sizes.sum())
         flow.local += int(stays.sum())
         flow.local_bytes += float(sizes[stays].sum())
-        stretch.sent[edge_run.edge.name] = rows
+        stretch.sent[edge_run.edge.name] = Sent(rows, senders, instances, stays)
 
 
 def wrong_speeds(name: str, instances: int, speeds: int) -> str:

@@ -13,13 +13,13 @@ from optimizers.control.question import Question
 from optimizers.deployment import Deployment, default_groups
 from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
+from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.operators import Edge, EdgeName, Operator
 from optimizers.optimizer import Optimizer
 from optimizers.past import Past, PastDecision, PastEpoch, PastGroups
 from optimizers.plan import Plan
 from optimizers.statistics import (
     EdgeStatistics,
-    GroupStatistics,
     GroupTraffic,
     OperatorStatistics,
     Probe,
@@ -155,6 +155,10 @@ def example_statistics(topology: Topology, seed: int = 7) -> Statistics:
         held_out={hop: _example_pairs(random) for hop in hops},
         history={hop: _example_pairs(random).faded(0.5) for hop in hops},
         keys=_example_keys(pairs),
+        instances={
+            operator.name: _example_instances(operator, tuples[operator.name])
+            for operator in topology.operators
+        },
         costs={
             operator.name: tuple(_example_costs(random) for _ in range(operator.parallelism))
             for operator in topology.operators
@@ -257,7 +261,17 @@ def _example_costs(random: np.random.Generator) -> CostSketch:
 def _example_groups(operator: Operator, random: np.random.Generator) -> GroupStatistics:
     shares = random.lognormal(0, 0.5, operator.key_groups)
     load = shares / shares.sum()
-    return GroupStatistics(load, load / 2, load / 3, np.floor(shares * 1000))
+    return GroupStatistics(load, load / 2, load / 3, np.floor(shares * 1000), tuples=1e4 * load)
+
+
+def _example_instances(operator: Operator, tuples: int) -> InstanceStatistics:
+    """Return loads of instances that ran where they were dealt to, on hosts of other names."""
+    count = operator.parallelism
+    nodes = Cluster.uniform(count).deal(count)
+    each = np.full(count, tuples / count)
+    amounts = {"tuples": each, "seconds": 1e-4 * each, "fixed": 1e-6 * each}
+    sizes = {"bytes_in": 100.0 * each, "bytes_out": 100.0 * each}
+    return InstanceStatistics(nodes, nodes, **amounts, **sizes, cpu=1e-5 * each)
 
 
 def _example_traffic(
@@ -269,7 +283,7 @@ def _example_traffic(
 
 
 _OBSERVED_BY = {
-    Probe.OPERATORS: ("operators", "edges", "sources", "batch_times"),
+    Probe.OPERATORS: ("operators", "instances", "edges", "sources", "batch_times"),
     Probe.PAIRS: ("pairs", "held_out", "history", "keys"),
     Probe.COSTS: ("costs",),
     Probe.GROUPS: ("groups", "traffic"),

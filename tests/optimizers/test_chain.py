@@ -30,7 +30,8 @@ from optimizers import (
 )
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.layout import Layout
-from optimizers.statistics import GroupStatistics, OperatorStatistics
+from optimizers.loads import GroupStatistics
+from optimizers.statistics import OperatorStatistics
 
 JOB = Topology.source("in").then("count", key="k", parallelism=2, key_groups=8).then("out")
 NODES = Cluster.uniform(3)

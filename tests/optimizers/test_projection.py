@@ -26,10 +26,10 @@ from optimizers import (
 )
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
+from optimizers.loads import GroupStatistics
 from optimizers.simulation import SimulationEngine, Stream, Work
 from optimizers.statistics import (
     EdgeStatistics,
-    GroupStatistics,
     GroupTraffic,
     OperatorStatistics,
 )
@@ -139,7 +139,22 @@ def test_what_is_local_is_what_is_measured_then_in_the_simulation(old, new, rows
         assert projected.edges[edge].tuples == then.edges[edge].tuples
         assert projected.edges[edge].local == pytest.approx(then.edges[edge].local, abs=1e-6)
     assert projected.operators == then.operators
-    assert_groups_are_alike(projected, then, ("cpu", "memory", "network", "state_bytes"))
+    known = ("cpu", "state_bytes", "tuples", "seconds", "bytes_in", "bytes_out")
+    assert_groups_are_alike(projected, then, known)
+    assert_instances_are_alike(projected, then, new)
+
+
+def assert_instances_are_alike(projected, then, new):
+    """What is known of instances is right, and all is known of those whose keys have owners."""
+    for name, found in projected.instances.items():
+        measured = then.instances[name]
+        assert found.nodes == measured.nodes
+        for part, column in found.columns.items():
+            assert column == pytest.approx(getattr(measured, part), rel=1e-6, abs=1e-9)
+    for name, routing in new.routing.items():
+        if not isinstance(routing, RoutingTable):  # which key goes to which instance, that knows
+            known = projected.instances[name].columns
+            assert {"cpu", "tuples", "seconds", "state_bytes", "bytes_in"} <= set(known)
 
 
 def assert_groups_are_alike(projected, then, parts):
@@ -160,7 +175,7 @@ def test_what_is_local_is_what_is_measured_then_in_this_process(old, new, rows):
     for edge in (("in", "a"), HOP):
         assert projected.edges[edge].local == pytest.approx(then.edges[edge].local, abs=1e-6)
     # Batches take the time they take; what came in is counted.
-    assert_groups_are_alike(projected, then, ("memory",))
+    assert_groups_are_alike(projected, then, ("tuples",))
 
 
 def by_hand(plan, left, right):
@@ -197,7 +212,9 @@ def seen_by_hand(plan, left, right):
             for name, of in (("a", left), ("b", right))
         },
         groups={
-            name: GroupStatistics(2.0 * load, load, 3.0 * load, 8.0 * keys[name])
+            name: GroupStatistics(
+                2.0 * load, 4.0 * keys[name], None, 8.0 * keys[name], load, bytes_in=3.0 * load
+            )
             for name, load in loads.items()
         },
         traffic={
@@ -224,7 +241,7 @@ def test_groups_have_the_loads_state_and_traffic_of_the_keys_they_get(old, new, 
     projected = seen.under(laid_out(old), laid_out(new))
 
     for name in GROUPS:
-        for part in ("cpu", "memory", "network", "state_bytes"):
+        for part in ("cpu", "memory", "state_bytes", "tuples", "bytes_in"):
             found = getattr(projected.groups[name], part)
             assert found == pytest.approx(getattr(then.groups[name], part), abs=1e-6)
     assert cells_of(projected.traffic[HOP]) == cells_of(then.traffic[HOP])
@@ -248,7 +265,7 @@ def test_sums_stay_also_where_few_keys_are_named(old, new, rows, random):
     projected = seen.under(laid_out(old), laid_out(new))
 
     for name in GROUPS:
-        for part in ("cpu", "memory", "network", "state_bytes"):
+        for part in ("cpu", "memory", "state_bytes", "tuples", "bytes_in"):
             found, before = (getattr(one.groups[name], part) for one in (projected, seen))
             assert found.sum() == pytest.approx(before.sum())
             assert (found >= 0).all()

@@ -115,6 +115,9 @@ NOT_ARRAYS = {
 @pytest.mark.parametrize("name", ["cpu", "memory", "network", "state_bytes"])
 def test_what_is_no_column_of_amounts_is_refused(name, case):
     good = {column: [1.0, 2.0] for column in ("cpu", "memory", "network", "state_bytes")}
+    if case == "nothing":  # was not observed, which is no mistake
+        assert getattr(GroupStatistics(**{**good, name: None}), name) is None
+        return
 
     with pytest.raises(InvalidValueError) as caught:
         GroupStatistics(**{**good, name: NOT_ARRAYS[case]})
@@ -349,7 +352,7 @@ def test_values_with_arrays_are_equal_as_their_arrays_are(first, second):
 
 def test_each_probe_observes_its_own_part_and_together_they_observe_all():
     parts = {
-        Probe.OPERATORS: {"operators", "edges", "sources", "batch_times"},
+        Probe.OPERATORS: {"operators", "instances", "edges", "sources", "batch_times"},
         Probe.PAIRS: {"pairs", "held_out", "history", "keys"},
         Probe.COSTS: {"costs"},
         Probe.GROUPS: {"groups", "traffic"},

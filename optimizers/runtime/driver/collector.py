@@ -10,13 +10,13 @@ from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.control import collectors
 from optimizers.layout import Layout
+from optimizers.loads import GroupStatistics
 from optimizers.operators import EdgeName
 from optimizers.runtime.observe.cost_tally import count_costs
 from optimizers.runtime.observe.observation import EACH, Observation, Seen
 from optimizers.runtime.task.reports import Reports, by_sender
 from optimizers.statistics import (
     EdgeStatistics,
-    GroupStatistics,
     OperatorStatistics,
     Statistics,
 )
@@ -178,8 +178,12 @@ class EpochCollector:
         tuples, seconds = seen
         into = sum(self._edges[edge.name][1] for edge in self._layout.topology.inputs(name))
         share = tuples / max(tuples.sum(), 1.0)
-        return collectors.group_loads(
-            tuples, seconds, bytes_in=into, state_bytes=share * state_bytes, time=self._seconds
+        return GroupStatistics(
+            cpu=seconds / max(self._seconds, 1e-9),
+            tuples=tuples,
+            seconds=seconds,
+            state_bytes=share * state_bytes,
+            bytes_in=share * into,
         )
 
 

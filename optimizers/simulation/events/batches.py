@@ -55,7 +55,7 @@ class EdgeBatches:
         limit: how many tuples a batch may have.
         conversation: the conversation, where those who send listen.
         codes: the code of the key of each tuple of the run, for a conversation.
-        sent: the tuples that were sent in this epoch.
+        sent: the tuples that were sent in this epoch, each with both instances.
         flow: how many these were.
     """
 
@@ -66,7 +66,7 @@ class EdgeBatches:
         self.limit = 1
         self.conversation: Conversation | None = None
         self.codes: list[int] = []
-        self.sent: list[int] = []
+        self.sent: list[tuple[int, int, int]] = []
         self.flow = EdgeFlow()
         self.sizes: list[float] = edge_run.tuples.sizes.tolist()
         self._ownership: KeyOwners | None = None
@@ -117,7 +117,7 @@ class EdgeBatches:
         batch.carried.append(carried)
         batch.size += size
         nodes = self.edge_run.source.nodes[sender], self.edge_run.target.nodes[instance]
-        self.sent.append(row)
+        self.sent.append((row, sender, instance))
         self.flow.tuples += 1
         self.flow.bytes += size
         if nodes[0] == nodes[1]:

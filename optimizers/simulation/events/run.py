@@ -17,7 +17,7 @@ from optimizers.simulation.network import Network
 from optimizers.simulation.observation import EdgeFlow, Stretch
 from optimizers.simulation.queues.conversation import Conversation, Mailbox
 from optimizers.simulation.queues.queue import OperatorQueues
-from optimizers.simulation.rows import Arrivals
+from optimizers.simulation.rows import Arrivals, Sent
 from optimizers.simulation.tuples import Tuples
 
 Talks: TypeAlias = Mapping[int, Conversation]
@@ -102,7 +102,7 @@ class EventRun:
         for name, stand in self._event_operators.items():
             stretch.served[name] = stand.served()
         for edge, way in self._ways.items():
-            stretch.sent[edge] = np.array(way.sent, dtype=np.int64)
+            stretch.sent[edge] = _sent(way)
             stretch.flows[edge] = way.flow
             way.sent, way.flow = [], EdgeFlow()
             if way.conversation is not None:
@@ -150,3 +150,11 @@ class EventRun:
             batch = Batch(way, sender, instance, [row], [None], size, closed)
             target.backlog.sent(instance, target.seconds[row])
             self._events.leave(batch, departure)
+
+
+def _sent(way: EdgeBatches) -> Sent:
+    """Return the tuples that were put into batches in this epoch."""
+    table = np.array(way.sent, dtype=np.int64).reshape(-1, 3)
+    rows, senders, instances = table.T
+    nodes = way.edge_run.source.nodes[senders], way.edge_run.target.nodes[instances]
+    return Sent(rows, senders, instances, nodes[0] == nodes[1])

@@ -14,7 +14,8 @@ from optimizers.control.asking import ask
 from optimizers.control.question import Question
 from optimizers.control.resizing import placed_by_traffic
 from optimizers.layout import Layout, completed
-from optimizers.statistics import GroupStatistics, GroupTraffic
+from optimizers.loads import GroupStatistics
+from optimizers.statistics import GroupTraffic
 from optimizers.strategies.locality import Locality
 
 

@@ -270,7 +270,7 @@ def test_keys_are_read_from_the_columns_of_the_edge_by_which_they_came():
     assert expected == dict(zip(known.keys.tolist(), known.counts.tolist(), strict=True))
     assert 5 / 8 == statistics.operators["both"].hottest_key
     seen = Counter(hash_parts([*expected.elements()], 4).tolist())
-    loads = statistics.groups["both"].memory * 8
+    loads = statistics.groups["both"].tuples
     assert [seen[group] for group in range(4)] == loads.tolist()
 
 

@@ -84,9 +84,9 @@ def test_groups_have_their_share_of_time_network_and_state(tmp_path):
 
     groups = hash_parts(np.concatenate([t.column("k").to_numpy() for t in tables]), 8)
     share = np.bincount(groups, minlength=8) / 120
-    assert np.allclose(share, found.groups["a"].memory)
+    assert np.allclose(share * 120, found.groups["a"].tuples)
     assert np.allclose(share * 800, found.groups["a"].state_bytes)
-    assert np.allclose(share * found.edges["s", "a"].bytes / 1.0, found.groups["a"].network)
+    assert np.allclose(share * found.edges["s", "a"].bytes, found.groups["a"].bytes_in)
     busy = found.operators["a"].seconds
     assert np.isclose(busy / 1.0, found.groups["a"].cpu.sum())
 

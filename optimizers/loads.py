@@ -1,0 +1,213 @@
+"""What key groups and instances need of their machines: processor, memory and network.
+
+Loads are told twice: as amounts (seconds, bytes), and as shares of what a node of capacity 1 has,
+see `Cluster.typical`. So a node of capacity 2 has room for loads of 2. What was not observed is
+None, and so is a share of something of which it is not known how much nodes have.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
+from sketches.arrays import Floats
+from sketches.checks import weights
+from sketches.values import ArrayValue, listed, numeric, protected
+
+REMOTE = ("remote_in", "remote_out")
+"""What is known only of the nodes on which instances were."""
+
+_LEAST_SECONDS = 1e-9
+
+
+class _Columns(ArrayValue):
+    """Base of values with a column for each fact that was observed."""
+
+    @property
+    def columns(self) -> dict[str, Floats]:
+        """The columns that are known, by their names."""
+        named = {name: getattr(self, name) for name in _names(self)}
+        return {name: column for name, column in named.items() if column is not None}
+
+    def without(self, *names: str) -> Self:
+        """Return the same, but for these columns, which are no longer known."""
+        return replace(self, **dict.fromkeys(names))  # type: ignore[type-var]  # a dataclass
+
+    def _protect(self, length: int | None = None) -> None:
+        """Make each column that is given a read-only array; all of one length."""
+        for name, given in self.columns.items():
+            array = numeric(name, given)
+            length = np.atleast_1d(array).shape[0] if length is None else length
+            object.__setattr__(self, name, protected(weights(name, array, length)))
+        if length is None:
+            raise InvalidValueError(
+                f"{type(self).__name__} without any column says nothing; leave it out"
+            )
+
+
+def _names(value: Any) -> list[str]:
+    """Return the names of the columns."""
+    return [field.name for field in fields(value) if field.name not in {"nodes", "hosts"}]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupStatistics(_Columns):
+    """The key groups of one operator during an epoch; element ``g`` is about group ``g``.
+
+    Attributes:
+        cpu: the load each puts on the processor: ``seconds``, as a share of the time of all cores;
+            a node whose cores are not known is taken to have one.
+        memory: the load each puts on the memory: ``state_bytes``, as a share of it.
+        network: the load each puts on the link: ``remote_in`` and ``remote_out``, as a share of
+            what the link carries both ways in that time.
+        state_bytes: how much state each holds at the end.
+        tuples: how many tuples each received.
+        seconds: how many CPU seconds the operator's own work on them took. Only what grows with
+            them: what a call costs for itself is not in it, see `InstanceStatistics.fixed`.
+        bytes_in: how large the tuples were that each received.
+        bytes_out: how large the tuples were that each sent.
+        remote_in: how large those were of ``bytes_in`` that came from other hosts.
+        remote_out: how large those were of ``bytes_out`` that went to other hosts.
+    """
+
+    cpu: Floats | None = None
+    memory: Floats | None = None
+    network: Floats | None = None
+    state_bytes: Floats | None = None
+    tuples: Floats | None = None
+    seconds: Floats | None = None
+    bytes_in: Floats | None = None
+    bytes_out: Floats | None = None
+    remote_in: Floats | None = None
+    remote_out: Floats | None = None
+
+    def __post_init__(self) -> None:
+        self._protect()
+
+    @classmethod
+    def of(
+        cls, cluster: Cluster, nodes: Sequence[str], time: float, **amounts: Floats | None
+    ) -> "GroupStatistics":
+        """Return these amounts with the shares of a node that they are.
+
+        Args:
+            cluster: the machines.
+            nodes: where each group was.
+            time: how long the epoch lasted.
+            amounts: the amounts, by the names of attributes.
+        """
+        return cls(**amounts, **_shares(cluster, nodes, time, amounts))
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def weights(self) -> Floats:
+        """What tells best how much each group has to do in comparison to others; of one operator.
+
+        By tuples if they were counted, else by the first load that is known; all the same if
+        none is.
+        """
+        known = (self.tuples, self.seconds, self.cpu, self.network, self.memory)
+        found = (amounts for amounts in known if amounts is not None and amounts.any())
+        return next(found, np.ones(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class InstanceStatistics(_Columns):
+    """The instances of one operator during an epoch; element ``i`` is about instance ``i``.
+
+    Attributes:
+        nodes: where each was planned to be.
+        hosts: where each really was, in the last batch in which it had something to do: the host
+            as the engine calls it. None of an instance that was on several, as partitions of a
+            source can be, or of which it is not known; None of all where machines are imaginary.
+        tuples: how many tuples each received; a source: how many it let in.
+        seconds: how many CPU seconds its own work on them took.
+        fixed: how many of those its calls took for themselves, whatever was in them.
+        state_bytes: how much state each holds at the end; 0 of an operator that keeps none.
+        resident: how much of that stays in memory from batch to batch.
+        bytes_in: how large the tuples were that each received from other operators.
+        bytes_out: how large the tuples were that each sent to other operators.
+        remote_in: how large those were of ``bytes_in`` that came from other hosts.
+        remote_out: how large those were of ``bytes_out`` that went to other hosts.
+        cpu: ``seconds`` as a share, as of `GroupStatistics`; what calls take is in it.
+        memory: ``state_bytes`` as a share.
+        network: ``remote_in`` and ``remote_out`` as a share.
+    """
+
+    nodes: tuple[str, ...]
+    hosts: tuple[str | None, ...] | None = None
+    tuples: Floats | None = None
+    seconds: Floats | None = None
+    fixed: Floats | None = None
+    state_bytes: Floats | None = None
+    resident: Floats | None = None
+    bytes_in: Floats | None = None
+    bytes_out: Floats | None = None
+    remote_in: Floats | None = None
+    remote_out: Floats | None = None
+    cpu: Floats | None = None
+    memory: Floats | None = None
+    network: Floats | None = None
+
+    def __post_init__(self) -> None:
+        nodes = listed("nodes", self.nodes)
+        object.__setattr__(self, "nodes", nodes)
+        if self.hosts is not None:
+            object.__setattr__(self, "hosts", listed("hosts", self.hosts))
+        for name, given in (("nodes", self.nodes), ("hosts", self.hosts or nodes)):
+            if len(given) != len(nodes) or not all(
+                isinstance(one, str) or (one is None and name == "hosts") for one in given
+            ):
+                raise InvalidValueError(
+                    f"{name}={given!r} are not the names of {len(nodes)} machines; give one for "
+                    "each instance"
+                )
+        self._protect(len(nodes))
+
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        nodes: tuple[str, ...],
+        time: float,
+        hosts: tuple[str | None, ...] | None = None,
+        **amounts: Floats | None,
+    ) -> "InstanceStatistics":
+        """Return these amounts with the shares of a node that they are.
+
+        Args:
+            cluster: the machines.
+            nodes: where each instance was planned to be.
+            time: how long the epoch lasted.
+            hosts: where each really was.
+            amounts: the amounts, by the names of attributes.
+        """
+        return cls(nodes, hosts, **amounts, **_shares(cluster, nodes, time, amounts))
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+def _shares(
+    cluster: Cluster, nodes: Sequence[str], time: float, amounts: Mapping[str, Floats | None]
+) -> dict[str, Floats | None]:
+    """Return what these amounts are of what a node of capacity 1 has in that time."""
+    typical, lasted = cluster.typical, max(time, _LEAST_SECONDS)
+    seconds, state = amounts.get("seconds"), amounts.get("state_bytes")
+    far_in, far_out = amounts.get("remote_in"), amounts.get("remote_out")
+    shares: dict[str, Floats | None] = {"cpu": None, "memory": None, "network": None}
+    if seconds is not None:
+        # A second on a faster core is more work.
+        speeds = {node.name: node.capacity / (node.cores or 1.0) for node in cluster.nodes}
+        usual = 1.0 / (typical.cores or 1.0)
+        shares["cpu"] = seconds * [speeds.get(name, usual) for name in nodes] / lasted
+    if state is not None and typical.memory is not None:
+        shares["memory"] = state / typical.memory
+    if far_in is not None and far_out is not None and typical.bandwidth is not None:
+        shares["network"] = (far_in + far_out) / (2.0 * typical.bandwidth * lasted)
+    return shares
