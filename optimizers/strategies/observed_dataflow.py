@@ -112,9 +112,9 @@ class _Reading:
         if seen is not None and seen.hottest_key is not None:
             return seen.hottest_key
         groups = self._seen.groups.get(name)
-        if groups is not None and groups.cpu.sum():
+        if groups is not None:
             self._assume(name, "its hottest key was not seen; taken for its hottest key group")
-            return float(groups.cpu.max() / groups.cpu.sum())
+            return float(groups.weights.max() / groups.weights.sum())
         if operator.keyed or any(edge.key for edge in inputs):
             self._assume(name, "its hottest key was not seen; taken for one with no share")
         return 0.0
