@@ -2,16 +2,17 @@
 
 from optimizers.comparing.compare import Rows, Step, compare
 from optimizers.comparing.comparison import Comparison
-from optimizers.comparing.outcome import BatchFacts, Difference, Outcome
+from optimizers.comparing.outcome import Difference, Outcome
 from optimizers.control.decision import DecisionFacts
+from optimizers.control.run_summary import RunSummary
 
 __all__ = [
-    "BatchFacts",
     "Comparison",
     "DecisionFacts",
     "Difference",
     "Outcome",
     "Rows",
+    "RunSummary",
     "Step",
     "compare",
 ]

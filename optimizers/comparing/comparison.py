@@ -46,7 +46,7 @@ class Comparison:
         object.__setattr__(self, "failed", FrozenMap(self.failed))
         if not self.variants:
             raise InvalidValueError("a comparison of nothing says nothing; give a variant")
-        numbers = [[facts.batch for facts in outcome.batches] for outcome in self.variants]
+        numbers = [[batch.first for batch in outcome.batches] for outcome in self.variants]
         if any(other != numbers[0] for other in numbers):
             raise InvalidValueError("the variants did not run the same batches; run them again")
         if len(numbers[0]) <= self.warm_up:
@@ -73,7 +73,7 @@ class Comparison:
     def measured(self) -> range:
         """The batches that figures are of: all but the first few."""
         batches = self.variants[0].batches
-        return range(batches[self.warm_up].batch, batches[-1].batch + 1)
+        return range(batches[self.warm_up].first, batches[-1].first + 1)
 
     @cached_property
     def settled(self) -> range:

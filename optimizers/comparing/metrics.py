@@ -1,4 +1,4 @@
-"""The figures of a comparison: what is computed from the facts of batches, and how it is shown."""
+"""The figures of a comparison: what is computed from summaries of batches, and how it is shown."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optimizers.comparing.outcome import BatchFacts, Outcome
+from optimizers.comparing.outcome import Outcome
 from optimizers.comparing.table import Line, Section
+from optimizers.control.run_summary import NOTHING, RunSummary
 
-Batches = Sequence[BatchFacts]
-
-NOTHING = "-"
-"""What stands where there is no figure."""
+Batches = Sequence[RunSummary]
 
 
 class Measure(NamedTuple):
@@ -78,8 +76,8 @@ class Figure:
 def section(title: str, variants: Sequence[Outcome], span: Sequence[int]) -> Section:
     """Return the figures of some batches."""
     each = [batches_of(outcome, span) for outcome in variants]
-    figures = [*_figures(variants[0].name), *map(_imbalance, each[0][0].loads)]
-    if any(facts.latency is not None for batches in each for facts in batches):
+    figures = [*_figures(variants[0].name), *map(_imbalance, _balanced(each[0][0]))]
+    if any(batch.latency is not None for batches in each for batch in batches):
         figures.insert(2, _LATENCY)
     return Section(title, tuple(figure.line(each) for figure in figures))
 
@@ -87,9 +85,9 @@ def section(title: str, variants: Sequence[Outcome], span: Sequence[int]) -> Sec
 def overall(variants: Sequence[Outcome]) -> Section:
     """Return what is not a matter of single batches; to do nothing is no merit there."""
     rows = {
-        "plans changed": [sum(facts.changed for facts in v.batches) for v in variants],
+        "plans changed": [sum(batch.changed for batch in v.batches) for v in variants],
         "plans refused": [sum(bool(d.refused) for d in v.decisions) for v in variants],
-        "keys moved": [sum(facts.moved for facts in v.batches) for v in variants],
+        "keys moved": [sum(batch.taken_over for batch in v.batches) for v in variants],
     }
     lines = [_unmarked(label, [f"{count:,}" for count in counts]) for label, counts in rows.items()]
     planning = [f"{sum(d.seconds for d in v.decisions):.2f}" for v in variants]
@@ -100,20 +98,21 @@ def overall(variants: Sequence[Outcome]) -> Section:
     return Section("all batches", tuple(lines))
 
 
-def batches_of(outcome: Outcome, span: Sequence[int]) -> list[BatchFacts]:
-    """Return the facts of some batches."""
-    return [facts for facts in outcome.batches if facts.batch in span]
+def batches_of(outcome: Outcome, span: Sequence[int]) -> list[RunSummary]:
+    """Return some batches of a variant."""
+    return [batch for batch in outcome.batches if batch.first in span]
 
 
 def local_share(batches: Batches) -> float | None:
     """Return the share of tuples that stayed on their node; None if none went between keys."""
-    hops = sum(facts.hops for facts in batches)
-    return sum(facts.local for facts in batches) / hops if hops else None
+    hops = sum(batch.hops for batch in batches)
+    return sum(batch.local for batch in batches) / hops if hops else None
 
 
-def remote_bytes(batches: Batches) -> float:
-    """Return how many bytes went to another node in a batch, on average."""
-    return sum(facts.remote_bytes for facts in batches) / len(batches)
+def remote_bytes(batches: Batches) -> float | None:
+    """Return how many bytes went to another node in a batch, on average; None if not known."""
+    known = [batch.remote_bytes for batch in batches if batch.remote_bytes is not None]
+    return sum(known) / len(known) if len(known) == len(batches) else None
 
 
 def speed_beside(batches: Batches, first: Batches) -> Measure:
@@ -149,13 +148,23 @@ def _exactly(value: float | None) -> Measure | None:
     return None if value is None else Measure(value, value, value)
 
 
+def _balanced(batch: RunSummary) -> list[str]:
+    """Return the operators whose loads a grouping can even out."""
+    return [
+        found.operator
+        for found in batch.operators
+        if found.spread_by == "key" or (found.spread_by == "cost" and len(found.tuples) > 1)
+    ]
+
+
 def _imbalance(operator: str) -> Figure:
     """Return how many times the average load the busiest instance had, weighed by load."""
 
     def of(batches: Batches, _: Batches) -> Measure | None:
-        loads = [facts.loads[operator] for facts in batches if facts.loads[operator]]
-        total = sum(map(sum, loads))
-        return _exactly(sum(max(load) * len(load) for load in loads) / total if total else None)
+        found = [batch.operator(operator) for batch in batches]
+        loads = [sum(each.loads) for each in found]
+        weighed = [each.imbalance * load for each, load in zip(found, loads, strict=True)]
+        return _exactly(sum(weighed) / sum(loads) if sum(loads) else None)
 
     return Figure(f"busiest {operator}, times the mean", of, "{:.2f}".format, more=False)
 
@@ -164,34 +173,41 @@ def _unmarked(label: str, cells: Sequence[str]) -> Line:
     return Line(label, tuple(cells), (False,) * len(cells))
 
 
-def _per_batch(of: Callable[[BatchFacts], float]) -> Callable[[Batches, Batches], Measure]:
-    return lambda batches, _: _median([of(facts) for facts in batches])
+def _per_batch(
+    of: Callable[[RunSummary], float | None],
+) -> Callable[[Batches, Batches], Measure | None]:
+    """Return the median over batches; of what is not known of all of them, None."""
+
+    def median(batches: Batches, _: Batches) -> Measure | None:
+        known = [value for value in map(of, batches) if value is not None]
+        return _median(known) if len(known) == len(batches) else None
+
+    return median
 
 
 def _seconds(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _mean_latency(batches: Batches, _: Batches) -> Measure | None:
-    """Return how long tuples took on average; None if that is not known of all batches."""
-    known = [facts.latency for facts in batches if facts.latency is not None]
-    return _median(known) if len(known) == len(batches) else None
-
-
-_LATENCY = Figure("latency of a tuple, mean s", _mean_latency, _seconds, more=False)
+_LATENCY = Figure(
+    "latency of a tuple, mean s",
+    _per_batch(lambda batch: None if batch.latency is None else batch.latency.mean),
+    _seconds,
+    more=False,
+)
 
 
 def _figures(first: str) -> Iterator[Figure]:
     yield Figure(
         "tuples a second",
-        _per_batch(lambda facts: _ratio(facts.tuples, facts.seconds)),
+        _per_batch(lambda batch: _ratio(batch.tuples, batch.seconds)),
         "{:,.0f}".format,
         more=True,
     )
-    yield Figure("seconds a batch", _per_batch(lambda facts: facts.seconds), _seconds, more=False)
+    yield Figure("seconds a batch", _per_batch(lambda batch: batch.seconds), _seconds, more=False)
     yield Figure(f"speed beside {first}", speed_beside, "{:.2f}".format, more=True)
     yield Figure(
-        "makespan of a batch, CPU s", _per_batch(lambda facts: facts.makespan), _seconds, more=False
+        "makespan of a batch, CPU s", _per_batch(lambda batch: batch.makespan), _seconds, more=False
     )
     yield Figure(
         "tuples that stay on a node",

@@ -92,9 +92,16 @@ def _about_locality(variants: Sequence[Outcome], span: Sequence[int]) -> Iterato
         f"{best} keeps {known[best]:.0%} of the tuples between keyed operators on their node, "
         f"{first} {known[first]:.0%};"
     )
-    here, there = remote_bytes(each[best]), remote_bytes(each[first])
+    less = _fewer(remote_bytes(each[best]), remote_bytes(each[first]))
+    yield f"that is {less}{_speed(speed_beside(each[best], each[first]))}."
+
+
+def _fewer(here: float | None, there: float | None) -> str:
+    """Return in words how many fewer bytes went to other nodes; empty where that is not known."""
+    if here is None or there is None:
+        return ""
     less = f"{1 - here / there:.0%} fewer" if here < (1 - _NOTABLE) * there else "no fewer"
-    yield f"that is {less} bytes between nodes, {_speed(speed_beside(each[best], each[first]))}."
+    return f"{less} bytes between nodes, "
 
 
 def _speed(beside: Measure) -> str:

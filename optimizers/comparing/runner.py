@@ -17,12 +17,12 @@ from optimizers.comparing.diff.tables import (
     parts_difference,
     state_difference,
 )
-from optimizers.comparing.measuring import batch_facts
 from optimizers.comparing.outcome import Difference, Outcome
 from optimizers.comparing.recording import recordings
 from optimizers.comparing.reference import Reference
 from optimizers.control.decision import DecisionFacts
 from optimizers.control.engine import Engine, Harness, Recording
+from optimizers.control.run_summary import RunSummary
 from optimizers.errors import InvalidValueError
 from optimizers.folds.fold import Emit
 from optimizers.optimizer import Optimizer
@@ -56,9 +56,7 @@ def run_comparison(  # noqa: PLR0913
         if harness.computes:
             reference = Reference(topology, folder, keep_output=harness.keeps_output)
         # 2. Run each batch: the reference, and all variants by turns.
-        tuples = []
         for number, batch in enumerate(batches):
-            tuples.append(batch.tuples)
             expected: Mapping[str, pa.Table] = {}
             if reference is not None:
                 started = perf_counter()
@@ -74,7 +72,7 @@ def run_comparison(  # noqa: PLR0913
                     tell(Step(number, run.name, perf_counter() - started))
             _go_on(runs)
         # 3. Compare the results of all keys, and put together what each variant came to.
-        outcomes = [run.outcome(reference, tuples) for run in runs if run.failure is None]
+        outcomes = [run.outcome(reference) for run in runs if run.failure is None]
     _go_on(runs)
     return Comparison(
         title=title,
@@ -139,26 +137,23 @@ class VariantRun:
                     name, number, expected.get(name), found.get(name)
                 )
 
-    def outcome(self, reference: Reference | None, tuples: Sequence[int]) -> Outcome | None:
+    def outcome(self, reference: Reference | None) -> Outcome | None:
         """Compare the results of all keys, and return what the variant came to, if it was fine.
 
         Args:
             reference: what must come out; None where nothing is computed.
-            tuples: how many tuples came into each batch.
         """
         found: Outcome | None = None
         with self._failing("as its results were read"):
             if reference is not None:
                 self._compare_state(reference)
-            executed = self._trial.executed()
-            facts = tuple(
-                batch_facts(each.summary, each.layout, count, changed=each.changed)
-                for each, count in zip(executed, tuples, strict=True)
-            )
+            batches = [
+                RunSummary.of_batches(self._topology, [each]) for each in self._trial.executed()
+            ]
             found = Outcome(
                 self.name,
                 self._strategy[:_SHOWN],
-                facts,
+                tuple(batches),
                 tuple(map(DecisionFacts.of, self._trial.decisions)),
                 self._difference,
                 self._observes,

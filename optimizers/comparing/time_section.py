@@ -7,8 +7,7 @@ import numpy as np
 from optimizers.batch_time import BatchTime
 from optimizers.comparing.outcome import Outcome
 from optimizers.comparing.table import Line, Section
-
-_NOTHING = "-"
+from optimizers.control.run_summary import NOTHING
 
 
 def time_section(variants: Sequence[Outcome], span: Sequence[int]) -> Section | None:
@@ -30,11 +29,9 @@ def time_section(variants: Sequence[Outcome], span: Sequence[int]) -> Section | 
 
 
 def _times(outcome: Outcome, span: Sequence[int]) -> list[BatchTime]:
-    return [
-        facts.time for facts in outcome.batches if facts.batch in span and facts.time is not None
-    ]
+    return [time for batch in outcome.batches if batch.first in span for time in batch.times]
 
 
 def _line(label: str, each: Sequence[Sequence[float]]) -> Line:
-    cells = [f"{float(np.median(values)):.3g}" if values else _NOTHING for values in each]
+    cells = [f"{float(np.median(values)):.3g}" if values else NOTHING for values in each]
     return Line(label, tuple(cells), (False,) * len(cells))

@@ -68,26 +68,6 @@ class Recording:
     tables: Mapping[str, Any]
     given: Any
 
-    @property
-    def tuples(self) -> int:
-        """How many there are."""
-        return sum(map(len, self.tables.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """A batch that was executed.
-
-    Attributes:
-        summary: what happened in it.
-        layout: the job as it was laid out.
-        changed: whether another plan came into force with it.
-    """
-
-    summary: BatchSummary
-    layout: Layout
-    changed: bool
-
 
 class Trial(Protocol):
     """One variant of a comparison as it runs."""
@@ -103,8 +83,8 @@ class Trial(Protocol):
     def execute(self, batch: Recording) -> None:
         """Execute the next batch."""
 
-    def executed(self) -> Sequence[Executed]:
-        """Return the batches that were executed, all that were given; nothing follows."""
+    def executed(self) -> Sequence[BatchSummary]:
+        """Return what happened in each batch that was given; nothing follows."""
 
     def outputs(self) -> Mapping[str, Any]:
         """Return what left the job in the last batch, by operator."""

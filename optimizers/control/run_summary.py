@@ -1,18 +1,24 @@
 """What came of a run, on any engine: one table, and one JSON document."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-
-import numpy as np
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from optimizers.batch_time import KEPT, BatchTime
 from optimizers.control.decision import DecisionFacts
 from optimizers.control.engine import JobRun
-from optimizers.control.summary import BatchSummary, Messages, Spread
+from optimizers.control.part_summaries import (
+    EdgeSummary,
+    OperatorSummary,
+    edge_summary,
+    operator_summary,
+    spread_of,
+)
+from optimizers.control.summary import BatchSummary, Spread
 from optimizers.control.time_table import time_rows
 from optimizers.documents import Record, read, write
-from optimizers.operators import EdgeName
+from optimizers.errors import UnknownNameError
+from optimizers.topology import Topology
 from sketches.values import FrozenMap
 
 NOTHING = "-"
@@ -20,80 +26,8 @@ NOTHING = "-"
 
 
 @dataclass(frozen=True)
-class OperatorSummary:
-    """What one operator did.
-
-    Attributes:
-        operator: its name.
-        tuples: how many tuples each instance received.
-        busy: how many seconds each worked, on tuples and on sending.
-        latency: how long tuples were at their instance; None where the engine does not tell.
-    """
-
-    operator: str
-    tuples: tuple[int, ...]
-    busy: tuple[float, ...]
-    latency: Spread | None = None
-
-    @property
-    def imbalance(self) -> float:
-        """How many times the average the busiest instance worked; by tuples if none did."""
-        loads = self.busy if any(self.busy) else self.tuples
-        return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
-
-    @classmethod
-    def from_record(cls, record: Record) -> "OperatorSummary":
-        """Build it from the record of a document."""
-        return cls(
-            record.take("operator", str),
-            record.integers("tuples"),
-            record.floats("busy"),
-            _spread(record),
-        )
-
-
-@dataclass(frozen=True)
-class EdgeSummary:
-    """What one edge carried.
-
-    Attributes:
-        source: where it begins.
-        target: where it ends.
-        tuples: how many tuples.
-        bytes: how large they were together.
-        local: how many of them stayed on their node.
-        messages: messages from instances back to their senders; None where the engine has none.
-    """
-
-    source: str
-    target: str
-    tuples: float
-    bytes: float
-    local: float
-    messages: Messages | None = None
-
-    @property
-    def locality(self) -> float:
-        """The share of tuples that stayed on their node; 1 of none."""
-        return self.local / self.tuples if self.tuples else 1.0
-
-    @classmethod
-    def from_record(cls, record: Record) -> "EdgeSummary":
-        """Build it from the record of a document."""
-        messages = tuple(map(int, record.floats("messages")))
-        return cls(
-            record.take("source", str),
-            record.take("target", str),
-            record.take("tuples", float),
-            record.take("bytes", float),
-            record.take("local", float),
-            Messages(*messages) if messages else None,
-        )
-
-
-@dataclass(frozen=True)
 class RunSummary:
-    """What came of a run.
+    """What came of a run, or of some of its batches.
 
     Attributes:
         batches: how many batches it is about: those that the run remembers.
@@ -106,6 +40,11 @@ class RunSummary:
         latency: how long tuples took until all that came of them was done; None where the engine
             does not tell.
         times: where the time of the last batches went; empty where the engine does not tell.
+        first: the number of the first batch.
+        changed: with how many of the batches another plan came into force.
+        makespan: CPU seconds that the batches would have taken together with a core for each
+            instance and a free network, see `optimizers.control.summary.makespan`; None where the
+            engine does not tell.
     """
 
     batches: int
@@ -117,6 +56,9 @@ class RunSummary:
     taken_over: int = 0
     latency: Spread | None = None
     times: tuple[BatchTime, ...] = ()
+    first: int = 0
+    changed: int = 0
+    makespan: float | None = None
 
     @classmethod
     def of(
@@ -137,19 +79,68 @@ class RunSummary:
             latency: how long tuples took, if that is known.
             latencies: how long they were at an instance of each operator, if that is known.
         """
-        batches, job = run.batches, run.layout.topology
+        found = cls.of_batches(run.layout.topology, run.batches)
         known = FrozenMap[str, Spread]() if latencies is None else latencies
+        return replace(
+            found,
+            tuples=run.totals.tuples if tuples is None else tuples,
+            seconds=run.totals.seconds if seconds is None else seconds,
+            operators=tuple(replace(o, latency=known.get(o.operator)) for o in found.operators),
+            decisions=tuple(map(DecisionFacts.of, run.decisions)),
+            latency=latency,
+        )
+
+    @classmethod
+    def of_batches(cls, job: Topology, batches: Sequence[BatchSummary]) -> "RunSummary":
+        """Sum up some batches of a job, of one engine.
+
+        Args:
+            job: the job.
+            batches: the batches; how long tuples took is kept where it is one.
+        """
+        came = (
+            instance.tuples
+            for batch in batches
+            for instance in batch.instances
+            if instance.operator in job.sources
+        )
+        makespans = [batch.makespan for batch in batches if batch.makespan is not None]
         return cls(
             len(batches),
-            run.totals.tuples if tuples is None else tuples,
-            run.totals.seconds if seconds is None else seconds,
-            tuple(_operator(name, batches, known.get(name)) for name in job.order),
-            tuple(_edge(edge.name, batches) for edge in job.edges),
-            tuple(map(DecisionFacts.of, run.decisions)),
-            sum(batch.taken_over for batch in batches),
-            latency,
-            tuple(batch.time for batch in batches[-KEPT:] if batch.time is not None),
+            sum(came),
+            sum(batch.seconds for batch in batches),
+            tuple(operator_summary(job, name, batches) for name in job.order),
+            tuple(edge_summary(job, edge.name, batches) for edge in job.edges),
+            taken_over=sum(batch.taken_over for batch in batches),
+            latency=batches[0].latency if len(batches) == 1 else None,
+            first=batches[0].batch if batches else 0,
+            changed=sum(batch.changed for batch in batches),
+            makespan=sum(makespans) if len(makespans) == len(batches) else None,
+            times=tuple(batch.time for batch in batches[-KEPT:] if batch.time is not None),
         )
+
+    @property
+    def hops(self) -> float:
+        """How many tuples went from one key to another; see `EdgeSummary.hop`."""
+        return sum(edge.tuples for edge in self.edges if edge.hop)
+
+    @property
+    def local(self) -> float:
+        """How many of these stayed on their node."""
+        return sum(edge.local for edge in self.edges if edge.hop)
+
+    @property
+    def remote_bytes(self) -> float | None:
+        """How many bytes went to another node; None where the engine does not tell."""
+        known = [edge.remote_bytes for edge in self.edges]
+        return None if None in known else sum(size for size in known if size is not None)
+
+    def operator(self, name: str) -> OperatorSummary:
+        """Return what the operator of that name did."""
+        for found in self.operators:
+            if found.operator == name:
+                return found
+        raise UnknownNameError.among("operator", name, (each.operator for each in self.operators))
 
     @property
     def throughput(self) -> float:
@@ -176,17 +167,22 @@ class RunSummary:
         lines += _aligned(rows[0], rows[1:]) if rows else []
         return "\n".join(lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields as JSON types."""
+        return {**asdict(self), "times": [time.to_dict() for time in self.times]}
+
     def to_json(self) -> str:
         """Write the summary as a JSON document."""
-        return write("run", {**asdict(self), "times": [time.to_dict() for time in self.times]})
+        return write("run", self.to_dict())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "RunSummary":
         """Read what `to_json` wrote."""
-        return read(text, "run", cls._from_record)
+        return read(text, "run", cls.from_record)
 
     @classmethod
-    def _from_record(cls, record: Record) -> "RunSummary":
+    def from_record(cls, record: Record) -> "RunSummary":
+        """Build it from the record of a document."""
         return cls(
             record.take("batches", int),
             record.take("tuples", int),
@@ -195,43 +191,12 @@ class RunSummary:
             tuple(record.each("edges", EdgeSummary.from_record)),
             tuple(record.each("decisions", DecisionFacts.from_record)),
             record.take("taken_over", int),
-            _spread(record),
+            spread_of(record),
             tuple(record.each("times", BatchTime.from_record)),
+            record.take("first", int, 0),
+            record.take("changed", int, 0),
+            record.optional("makespan", float),
         )
-
-
-def _spread(record: Record) -> Spread | None:
-    times = record.floats("latency")
-    return Spread(*times) if times else None
-
-
-def _operator(
-    name: str, batches: Sequence[BatchSummary], latency: Spread | None
-) -> OperatorSummary:
-    tuples: dict[int, int] = defaultdict(int)
-    busy: dict[int, float] = defaultdict(float)
-    for batch in batches:
-        for instance in batch.instances:
-            if instance.operator == name:
-                tuples[instance.number] += instance.tuples
-                busy[instance.number] += instance.seconds + instance.shipping
-    numbers = sorted(tuples)
-    return OperatorSummary(
-        name, tuple(tuples[n] for n in numbers), tuple(busy[n] for n in numbers), latency
-    )
-
-
-def _edge(name: EdgeName, batches: Sequence[BatchSummary]) -> EdgeSummary:
-    flows = [batch.edges[name] for batch in batches if name in batch.edges]
-    told = [batch.messages[name] for batch in batches if batch.messages is not None]
-    messages = Messages(*np.sum(told, axis=0).tolist()) if told else None
-    return EdgeSummary(
-        *name,
-        sum((flow.tuples for flow in flows), 0.0),
-        sum((flow.bytes for flow in flows), 0.0),
-        sum((flow.local for flow in flows), 0.0),
-        messages,
-    )
 
 
 def _operator_cells(operator: OperatorSummary, seconds: float) -> list[str]:

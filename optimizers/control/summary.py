@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optimizers.batch_time import BatchTime
+from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.statistics import EdgeStatistics
 from sketches.arrays import Floats
@@ -103,6 +104,8 @@ class BatchSummary:
         moved: the state that moved as it began.
         messages: by edge, the messages from instances back to their senders.
         time: where its time went, of all that it took, with planning and the commit.
+        makespan: how long it would have taken in CPU seconds if each instance had a core of its
+            own and the network were free; see `makespan`.
     """
 
     batch: int
@@ -117,6 +120,12 @@ class BatchSummary:
     moved: StateMoves | None = None
     messages: Mapping[EdgeName, Messages] | None = None
     time: BatchTime | None = None
+    makespan: float | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether another plan came into force with it, in place of one before."""
+        return self.planned == self.batch > 0
 
     @property
     def taken_over(self) -> int:
@@ -141,3 +150,22 @@ class BatchSummary:
         """Return how many times the average load the fullest instance had; 1 without any load."""
         loads = self.loads(operator)
         return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
+
+
+def makespan(instances: Sequence[InstanceSummary], layout: Layout) -> float:
+    """Return the CPU seconds of the busiest instance of each stage, added up.
+
+    An operator without a stage of its own works where those do that feed it.
+
+    Args:
+        instances: what each instance did in a batch.
+        layout: the job as it was laid out.
+    """
+    job, stages = layout.topology, layout.stage_of
+    busy: dict[int, dict[tuple[str, int], float]] = defaultdict(lambda: defaultdict(float))
+    for instance in instances:
+        name = instance.operator
+        while name in layout.attached:
+            name = job.inputs(name)[0].source
+        busy[stages[name]][name, instance.number] += instance.seconds + instance.shipping
+    return sum(max(tasks.values()) for tasks in busy.values())

@@ -1,16 +1,15 @@
 """Comparisons in the simulation: batches become streams, which are simulated at the end."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
-from optimizers.control.engine import Executed, Recording
+from optimizers.control.engine import Recording
+from optimizers.control.summary import BatchSummary
 from optimizers.errors import InvalidValueError
-from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.simulation.stream import Stream
 from optimizers.topology import Topology
@@ -129,18 +128,14 @@ class SimulationTrial:
         """Take in the next batch."""
         self._batches.append(batch.given)
 
-    def executed(self) -> Sequence[Executed]:
-        """Simulate all batches that were given, and return them."""
+    def executed(self) -> Sequence[BatchSummary]:
+        """Simulate all batches that were given, and return what happened in each."""
         begins = [min(float(s.times[0]) for s in streams.values()) for streams in self._batches]
         whole = {name: _joined([one[name] for one in self._batches]) for name in self._batches[0]}
         run = self._run = self._engine.simulate(
             self._topology, whole, self._optimizer, ends=begins[1:]
         )
-        changed = [False, *(one != other for one, other in pairwise(run.plans))]
-        return [
-            Executed(summary, Layout.of(self._topology, self._cluster, plan), change)
-            for summary, plan, change in zip(run.batches, run.plans, changed, strict=True)
-        ]
+        return run.batches
 
     def outputs(self) -> Mapping[str, Any]:
         """Return nothing: what operators do is not computed."""

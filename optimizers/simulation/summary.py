@@ -4,7 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from optimizers.control.summary import BatchSummary, InstanceSummary, Messages, StateMoves
+from optimizers.control.summary import (
+    BatchSummary,
+    InstanceSummary,
+    Messages,
+    StateMoves,
+    makespan,
+)
 from optimizers.simulation.observation import Stretch
 from optimizers.simulation.tuples import Tuples
 from sketches.arrays import Floats
@@ -24,15 +30,16 @@ def summary_of(
         shipping: by operator, how many seconds each instance spent on sending in it.
     """
     flows, moves = sorted(stretch.flows.items()), stretch.moves.values()
+    instances = tuple(
+        instance
+        for name in sorted(stretch.served)
+        for instance in _instances(stretch, name, tuples, shipping[name])
+    )
     return BatchSummary(
         stretch.number,
         planned,
         until - stretch.start,
-        tuple(
-            instance
-            for name in sorted(stretch.served)
-            for instance in _instances(stretch, name, tuples, shipping[name])
-        ),
+        instances,
         FrozenMap({name: flow.statistics for name, flow in flows}),
         start=stretch.start,
         moved=StateMoves(
@@ -41,6 +48,7 @@ def summary_of(
             max((float(move.pauses.max()) for move in moves), default=0.0),
         ),
         messages=FrozenMap({name: Messages(flow.messages, flow.carried) for name, flow in flows}),
+        makespan=makespan(instances, stretch.layout),
     )
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
-from optimizers.control.engine import Executed, Recording
+from optimizers.control.engine import Recording
+from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.optimizer import Optimizer
-from optimizers.plan import Plan
 from optimizers.runtime.storage.location import Location
 from optimizers.spark.session import local_session
 from optimizers.topology import Topology
@@ -93,8 +93,7 @@ class SparkTrial:
 
     def __init__(self, run: "Run") -> None:
         self._run = run
-        self._plan = Plan()
-        self._executed: list[Executed] = []
+        self._executed: list[BatchSummary] = []
 
     @property
     def next_batch(self) -> int:
@@ -108,15 +107,11 @@ class SparkTrial:
 
     def execute(self, batch: Recording) -> None:
         """Execute the next batch."""
-        number = self.next_batch
         self._run.execute(batch.given)
-        plan = replace(self._run.plan, notes=())
-        changed = number > 0 and plan != self._plan
-        self._plan = plan
-        self._executed.append(Executed(self._run.batches[-1], self._run.layout, changed))
+        self._executed.append(self._run.batches[-1])
 
-    def executed(self) -> Sequence[Executed]:
-        """Return the batches that were executed."""
+    def executed(self) -> Sequence[BatchSummary]:
+        """Return what happened in each batch."""
         return self._executed
 
     def outputs(self) -> Mapping[str, pa.Table]:

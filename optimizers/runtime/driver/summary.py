@@ -2,7 +2,7 @@
 
 import logging
 
-from optimizers.control.summary import BatchSummary, InstanceSummary
+from optimizers.control.summary import BatchSummary, InstanceSummary, makespan
 from optimizers.layout import Instance, Layout
 from optimizers.operators import OnError
 from optimizers.runtime.driver.collector import edge_statistics, edge_sums
@@ -36,7 +36,16 @@ def summary_of(
         FrozenMap({name: count.rows for name, count in bad_rows(reports, layout, how).items()})
         for how in (OnError.SKIP, OnError.ASIDE)
     )
-    return BatchSummary(batch, planned, seconds, instances, FrozenMap(edges), skipped, aside)
+    return BatchSummary(
+        batch,
+        planned,
+        seconds,
+        instances,
+        FrozenMap(edges),
+        skipped,
+        aside,
+        makespan=makespan(instances, layout),
+    )
 
 
 def bad_rows(reports: Reports, layout: Layout, how: OnError) -> dict[str, BadCount]:

@@ -10,12 +10,15 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from optimizers.cli import compare, main
-from optimizers.comparing import BatchFacts, Comparison, Difference, Outcome, Step
+from optimizers.comparing import Comparison, Difference, Outcome, RunSummary, Step
+from optimizers.control.part_summaries import EdgeSummary, OperatorSummary
 from optimizers.plugins import registered
 
 
 def facts(batch, local):
-    return BatchFacts(batch, 100, 1.0, 0.5, 0, False, 100.0, local, 9.0, 5.0, {"a": (1, 1)})  # noqa: FBT003
+    operators = (OperatorSummary("a", (1, 1), (0.5, 0.5), spread_by="key"),)
+    edges = (EdgeSummary("in", "a", 100.0, 9.0, local, None, 4.0, hop=True),)
+    return RunSummary(1, 100, 1.0, operators, edges, first=batch, makespan=0.5)
 
 
 def comparison(difference=None, name="ours"):

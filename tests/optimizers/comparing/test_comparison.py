@@ -8,24 +8,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers import BatchTime, StageTime
-from optimizers.comparing import BatchFacts, Comparison, DecisionFacts, Difference, Outcome
+from optimizers.comparing import Comparison, DecisionFacts, Difference, Outcome, RunSummary
 from optimizers.comparing.metrics import Figure, Measure, size_text
+from optimizers.control.part_summaries import EdgeSummary, OperatorSummary
+from optimizers.control.summary import Spread
 from optimizers.errors import CorruptDataError, InvalidValueError, UnknownNameError
 
 
-def facts(batch, *, seconds=1.0, local=0.0, remote=100.0, changed=False, loads=(1, 1)):
-    return BatchFacts(
-        batch=batch,
-        tuples=1000,
-        seconds=seconds,
+def facts(batch, *, seconds=1.0, local=0.0, remote=100.0, changed=False, loads=(1, 1), hop=True):
+    """A batch of a job with a hop between keys."""
+    return RunSummary(
+        1,
+        1000,
+        seconds,
+        (
+            OperatorSummary("in", (1000,), (0.5,)),
+            OperatorSummary("count", tuple(loads), (0.0,) * len(loads), spread_by="key"),
+        ),
+        (EdgeSummary("a", "count", 1000.0, 200.0, 1000.0 * local, None, 200.0 - remote, hop=hop),),
+        taken_over=7 if changed else 0,
+        first=batch,
+        changed=int(changed),
         makespan=seconds / 2,
-        moved=7 if changed else 0,
-        changed=changed,
-        hops=1000.0,
-        local=1000.0 * local,
-        bytes=200.0,
-        remote_bytes=remote,
-        loads={"count": tuple(loads)},
     )
 
 
@@ -78,7 +82,8 @@ def test_what_may_be_chance_is_marked_beside_the_best():
 def test_where_batches_spend_their_time_is_told_where_it_is_known():
     def timed(batch, work):
         stages = [StageTime(("s",), 2, 1, work=work)]
-        return replace(facts(batch), time=BatchTime(batch, 10, work + 0.5, 0.25, stages, 0.25))
+        time = BatchTime(batch, 10, work + 0.5, 0.25, stages, 0.25)
+        return replace(facts(batch), times=(time,))
 
     slow = outcome("slow", [timed(0, 99.0), *(timed(batch, batch / 8) for batch in (1, 2, 3))])
     none = outcome("none", [facts(batch) for batch in range(4)])
@@ -123,8 +128,25 @@ def test_imbalance_is_weighed_by_load():
     assert [f"{(30 * 2 + 100 * 2) / 240:.2f}"] == found
 
 
+def test_what_is_not_known_of_all_batches_is_not_shown():
+    batches = [replace(facts(b), makespan=None if b == 2 else 1.0) for b in range(4)]
+    dark = [replace(b, edges=(replace(b.edges[0], local_bytes=None),)) for b in batches]
+    found = comparison(outcome("hash", dark), outcome("other", dark))
+
+    assert [["-", "-"]] == cells(found.table(), "makespan of a batch, CPU s")
+    assert [["-", "-"]] == cells(found.table(), "bytes between nodes, a batch")
+
+
+def test_bytes_that_are_not_known_are_not_spoken_of():
+    dark = [replace(b, edges=(replace(b.edges[0], local_bytes=None),)) for b in OURS.batches]
+
+    said = comparison(HASH, outcome("ours", dark)).summary()
+
+    assert "hash 50%; that is at 2.00 times the speed." in said
+
+
 def test_without_keyed_hops_there_is_no_locality():
-    alone = [BatchFacts(**{**vars(facts(b)), "hops": 0.0, "local": 0.0}) for b in range(3)]
+    alone = [facts(b, hop=False) for b in range(3)]
     found = comparison(outcome("hash", alone), outcome("other", alone))
 
     assert [["-", "-"]] == cells(found.table(), "tuples that stay on a node")
@@ -198,18 +220,37 @@ def test_refused_plans_and_planning_time_are_counted():
 
 NUMBERS = st.floats(0, 1e12)
 BATCHES = st.builds(
-    BatchFacts,
-    batch=st.just(0),
+    RunSummary,
+    batches=st.just(1),
     tuples=st.integers(0, 1 << 40),
     seconds=st.floats(0.001, 1e6),
-    makespan=NUMBERS,
-    moved=st.integers(0, 1 << 40),
-    changed=st.booleans(),
-    hops=NUMBERS,
-    local=NUMBERS,
-    bytes=NUMBERS,
-    remote_bytes=NUMBERS,
-    loads=st.dictionaries(st.text(), st.lists(st.integers(0, 9)).map(tuple)),
+    operators=st.lists(
+        st.builds(
+            OperatorSummary,
+            st.text(),
+            st.lists(st.integers(0, 9)).map(tuple),
+            st.lists(NUMBERS).map(tuple),
+            spread_by=st.sampled_from(["key", "cost", ""]),
+        ),
+        max_size=2,
+    ).map(tuple),
+    edges=st.lists(
+        st.builds(
+            EdgeSummary,
+            st.text(),
+            st.text(),
+            NUMBERS,
+            NUMBERS,
+            NUMBERS,
+            local_bytes=st.none() | NUMBERS,
+            hop=st.booleans(),
+        ),
+        max_size=2,
+    ).map(tuple),
+    taken_over=st.integers(0, 1 << 40),
+    latency=st.none() | st.builds(Spread, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
+    changed=st.integers(0, 1),
+    makespan=st.none() | NUMBERS,
 )
 OUTCOMES = st.builds(
     Outcome,

@@ -60,7 +60,7 @@ def test_a_single_batch_needs_no_list_and_a_single_source_no_name():
         (found,) = recorded(ONE, source)
 
         assert {"in": TABLE} == found.tables
-        assert 10 == found.tuples
+        assert 10 == len(found.tables["in"])
 
 
 def test_every_batch_is_recorded_once_and_only_when_it_is_its_turn():
@@ -83,7 +83,7 @@ def test_a_batch_is_dealt_evenly_to_the_instances_of_its_source():
 def test_an_empty_batch_stays_empty():
     (found,) = recorded(ONE, TABLE[:0])
 
-    assert (0, TABLE.schema) == (found.tuples, found.tables["in"].schema)
+    assert (0, TABLE.schema) == (len(found.tables["in"]), found.tables["in"].schema)
 
 
 def test_each_source_gets_its_rows():

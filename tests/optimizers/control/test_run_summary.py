@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from optimizers import BatchTime, Fixed, Plan, StageTime, Topology
 from optimizers.control.decision import DecisionFacts
-from optimizers.control.run_summary import EdgeSummary, OperatorSummary, RunSummary
+from optimizers.control.part_summaries import EdgeSummary, OperatorSummary
+from optimizers.control.run_summary import RunSummary
 from optimizers.control.summary import Messages, Spread
 from optimizers.errors import CorruptDataError
 from optimizers.simulation import SimulationEngine, Stream
@@ -105,6 +106,7 @@ SUMMARIES = st.builds(
             st.lists(COUNTS, max_size=3).map(tuple),
             st.lists(TIMES, max_size=3).map(tuple),
             SPREADS,
+            st.sampled_from(["key", "cost", ""]),
         ),
         max_size=3,
     ).map(tuple),
@@ -117,6 +119,8 @@ SUMMARIES = st.builds(
             TIMES,
             TIMES,
             st.none() | st.builds(Messages, COUNTS, COUNTS),
+            st.none() | TIMES,
+            st.booleans(),
         ),
         max_size=3,
     ).map(tuple),
@@ -146,6 +150,9 @@ SUMMARIES = st.builds(
         ),
         max_size=3,
     ).map(tuple),
+    COUNTS,
+    COUNTS,
+    st.none() | TIMES,
 )
 
 

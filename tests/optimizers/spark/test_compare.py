@@ -84,7 +84,7 @@ def test_every_variant_has_the_results_of_a_sequential_run(compared):
 
     assert found.correct, found.summary()
     assert ["hash", "ours", "wide"] == [outcome.name for outcome in found.variants]
-    assert all([0, 1, 2, 3, 4] == [f.batch for f in o.batches] for o in found.variants)
+    assert all([0, 1, 2, 3, 4] == [f.first for f in o.batches] for o in found.variants)
     assert {4000} == {facts.tuples for outcome in found.variants for facts in outcome.batches}
 
 
@@ -94,15 +94,15 @@ def test_what_a_strategy_does_is_seen(compared):
 
     assert [None, 2, None] == [outcome.first_change for outcome in found.variants]
     assert range(3, 5) == found.settled
-    settled = [facts for facts in ours.batches if facts.batch in found.settled]
+    settled = [facts for facts in ours.batches if facts.first in found.settled]
     assert all(facts.local == facts.hops == 4000 for facts in settled)
     assert all(facts.local < 0.7 * facts.hops for facts in hashed.batches)
-    assert 0 == sum(facts.moved for facts in hashed.batches)
-    assert 0 < ours.batches[2].moved
+    assert 0 == sum(facts.taken_over for facts in hashed.batches)
+    assert 0 < ours.batches[2].taken_over
     for here, there in zip(settled, hashed.batches[3:], strict=True):
         assert here.remote_bytes < 0.8 * there.remote_bytes
-    assert all(3 == len(facts.loads["b"]) for facts in wide.batches)
-    assert all(4000 == sum(facts.loads["b"]) for facts in wide.batches)
+    assert all(3 == len(facts.operator("b").tuples) for facts in wide.batches)
+    assert all(4000 == sum(facts.operator("b").tuples) for facts in wide.batches)
     assert all(facts.makespan > 0 for outcome in found.variants for facts in outcome.batches)
     assert any("routing changes" in decision.text for decision in ours.decisions)
     assert sum(decision.seconds for decision in ours.decisions) > 0

@@ -1,0 +1,158 @@
+"""What one operator did, and what one edge carried, in some batches on any engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimizers.control.summary import BatchSummary, Messages, Spread
+from optimizers.documents import Record
+from optimizers.errors import InvalidValueError
+from optimizers.operators import EdgeName
+from optimizers.topology import Topology
+
+_SPREAD_BY = ("key", "cost", "")
+
+
+@dataclass(frozen=True)
+class OperatorSummary:
+    """What one operator did.
+
+    Attributes:
+        operator: its name.
+        tuples: how many tuples each instance received.
+        busy: how many seconds each worked, on tuples and on sending.
+        latency: how long tuples were at their instance; None where the engine does not tell.
+        spread_by: how its tuples are spread: by "key", each to the owner of its key; by "cost", if
+            it has no key, but its edges name columns to schedule by; else "".
+    """
+
+    operator: str
+    tuples: tuple[int, ...]
+    busy: tuple[float, ...]
+    latency: Spread | None = None
+    spread_by: str = ""
+
+    def __post_init__(self) -> None:
+        if self.spread_by not in _SPREAD_BY:
+            known = ", ".join(map(repr, _SPREAD_BY))
+            raise InvalidValueError(f"spread_by={self.spread_by!r} is none of {known}")
+
+    @property
+    def loads(self) -> tuple[float, ...]:
+        """What each instance had to do: in tuples where they go by their key, else in seconds.
+
+        Where none worked for any time, as may be in a simulation, it is in tuples, too.
+        """
+        by_time = self.spread_by != "key" and any(self.busy)
+        return self.busy if by_time else tuple(map(float, self.tuples))
+
+    @property
+    def imbalance(self) -> float:
+        """How many times the average the instance with the most to do had; 1 of nothing."""
+        loads = self.loads
+        return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
+
+    @classmethod
+    def from_record(cls, record: Record) -> "OperatorSummary":
+        """Build it from the record of a document."""
+        return cls(
+            record.take("operator", str),
+            record.integers("tuples"),
+            record.floats("busy"),
+            spread_of(record),
+            record.take("spread_by", str, ""),
+        )
+
+
+@dataclass(frozen=True)
+class EdgeSummary:
+    """What one edge carried.
+
+    Attributes:
+        source: where it begins.
+        target: where it ends.
+        tuples: how many tuples.
+        bytes: how large they were together.
+        local: how many of them stayed on their node.
+        messages: messages from instances back to their senders; None where the engine has none.
+        local_bytes: how large those were that stayed; None where the engine does not tell.
+        hop: whether its tuples go from one key to another: not from a source, and to an operator
+            with a key.
+    """
+
+    source: str
+    target: str
+    tuples: float
+    bytes: float
+    local: float
+    messages: Messages | None = None
+    local_bytes: float | None = None
+    hop: bool = False
+
+    @property
+    def locality(self) -> float:
+        """The share of tuples that stayed on their node; 1 of none."""
+        return self.local / self.tuples if self.tuples else 1.0
+
+    @property
+    def remote_bytes(self) -> float | None:
+        """How large the tuples were that went to another node; None where that is not known."""
+        return None if self.local_bytes is None else self.bytes - self.local_bytes
+
+    @classmethod
+    def from_record(cls, record: Record) -> "EdgeSummary":
+        """Build it from the record of a document."""
+        messages = tuple(map(int, record.floats("messages")))
+        return cls(
+            record.take("source", str),
+            record.take("target", str),
+            record.take("tuples", float),
+            record.take("bytes", float),
+            record.take("local", float),
+            Messages(*messages) if messages else None,
+            record.optional("local_bytes", float),
+            record.take("hop", bool, default=False),
+        )
+
+
+def operator_summary(job: Topology, name: str, batches: Sequence[BatchSummary]) -> OperatorSummary:
+    """Sum up what an operator did in some batches."""
+    mine = [one for batch in batches for one in batch.instances if one.operator == name]
+    count = 1 + max((one.number for one in mine), default=-1)
+    tuples, busy = [0] * count, [0.0] * count
+    for one in mine:
+        tuples[one.number] += one.tuples
+        busy[one.number] += one.seconds + one.shipping
+    return OperatorSummary(name, tuple(tuples), tuple(busy), spread_by=_spread_by(job, name))
+
+
+def _spread_by(job: Topology, name: str) -> str:
+    if job.operator(name).keyed:
+        return "key"
+    return "cost" if any(edge.key for edge in job.inputs(name)) else ""
+
+
+def edge_summary(job: Topology, name: EdgeName, batches: Sequence[BatchSummary]) -> EdgeSummary:
+    """Sum up what an edge carried in some batches."""
+    flows = [batch.edges[name] for batch in batches if name in batch.edges]
+    told = [batch.messages[name] for batch in batches if batch.messages is not None]
+    messages = Messages(*np.sum(told, axis=0).tolist()) if told else None
+    known = [flow.local_bytes for flow in flows if flow.local_bytes is not None]
+    source, target = name
+    return EdgeSummary(
+        source,
+        target,
+        sum((flow.tuples for flow in flows), 0.0),
+        sum((flow.bytes for flow in flows), 0.0),
+        sum((flow.local for flow in flows), 0.0),
+        messages,
+        sum(known, 0.0) if len(known) == len(flows) else None,
+        hop=job.operator(target).keyed and source not in job.sources,
+    )
+
+
+def spread_of(record: Record) -> Spread | None:
+    """Take the field ``latency``, which may be absent or null."""
+    times = record.floats("latency")
+    return Spread(*times) if times else None
