@@ -8,6 +8,7 @@ from optimizers.cluster import Cluster
 from optimizers.control.asking import decision_of, name_of
 from optimizers.control.question import Question
 from optimizers.control.resizing import placed_by_traffic
+from optimizers.control.surplus import naming_drains
 from optimizers.deployment import Deployment
 from optimizers.errors import (
     InvalidValueError,
@@ -99,6 +100,8 @@ class Chain(Optimizer):
                     seen = statistics.under(*(Layout.of(topology, cluster, p) for p in plans))
                 decided |= decision_of(step, Question(*world, seen, in_force), "it")
                 decided.check(topology, cluster)
+                # Which nodes are left where fewer are wanted is settled here, too.
+                decided = naming_drains(decided, topology, cluster, current)
             except PlanConflictError as error:
                 raise PlanConflictError(
                     error.part, error.subject, error.first, error.second, where + error.where

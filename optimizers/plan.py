@@ -59,6 +59,8 @@ class Plan:
             of the edge's own grouping.
         add: nodes to be added to the cluster.
         drain: names of nodes to be emptied and then given back.
+        nodes: how many working nodes are wanted, those included that have to be acquired by a name
+            that is not known yet; None for as many as there are.
         notes: why; they take part in no decision.
     """
 
@@ -71,6 +73,7 @@ class Plan:
     scheduling: Mapping[EdgeName, Grouping] = FrozenMap()
     add: tuple[Node, ...] = ()
     drain: tuple[str, ...] = ()
+    nodes: int | None = None
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
@@ -107,6 +110,8 @@ class Plan:
         object.__setattr__(self, "add", _sorted_nodes(listed("add", self.add)))
         object.__setattr__(self, "adopt", tuple(sorted(adopting)))
         object.__setattr__(self, "drain", tuple(sorted(drained)))
+        if self.nodes is not None:
+            object.__setattr__(self, "nodes", whole("nodes", self.nodes, at_least=1))
         object.__setattr__(self, "notes", tuple(sorted(set(notes))))
         for node in self.add:
             if node.name in self.drain:
@@ -148,11 +153,13 @@ class Plan:
                 if node.name in second.drain:
                     values = ("add", "drain") if first is self else ("drain", "add")
                     raise PlanConflictError("presence", node.name, *values)
+        numbers = [{} if n is None else {"nodes": n} for n in (self.nodes, other.nodes)]
         return Plan(
             **merged,
             adopt=(*self.adopt, *other.adopt),
             add=tuple(_merge("node", *nodes).values()),
             drain=(*self.drain, *other.drain),
+            nodes=_merge("number", *numbers).get("nodes"),
             notes=(*self.notes, *other.notes),
         )
 
@@ -189,6 +196,7 @@ class Plan:
             adopt=(*adopting, *decision.adopt),
             add=tuple(added.values()),
             drain=tuple(drained),
+            nodes=self.nodes if decision.nodes is None else decision.nodes,
             notes=decision.notes,
         )
         leaving = {*decision.drain} - {*self.drain, *cluster.draining}
@@ -276,6 +284,7 @@ class Plan:
             ],
             "add": [node.to_dict() for node in self.add],
             "drain": list(self.drain),
+            "nodes": self.nodes,
             "notes": [note.to_dict() for note in self.notes],
         }
         return write("plan", {name: value for name, value in body.items() if value})
@@ -303,6 +312,7 @@ class Plan:
             adopt=adopt,
             add=tuple(record.each("add", Node.from_record)),
             drain=record.strings("drain"),
+            nodes=record.take("nodes", int, None),
             notes=tuple(record.each("notes", note_from_record)),
         )
 

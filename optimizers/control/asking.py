@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from optimizers.control.question import Question
 from optimizers.control.resizing import placed_by_traffic
+from optimizers.control.surplus import naming_drains
 from optimizers.error_boundary import place_of
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
 from optimizers.optimizer import Optimizer
@@ -35,6 +36,7 @@ class Answer:
 def ask(optimizer: Optimizer, question: Question) -> Answer:
     """Ask an optimizer what should change; where it fails, say why in place of a decision.
 
+    Where it wants fewer nodes than there are and does not name those to leave, they are chosen.
     Operators that it resizes are placed by what goes between their key groups, where that was seen.
     Only what is to end the process is raised, such as `KeyboardInterrupt`.
     """
@@ -42,6 +44,7 @@ def ask(optimizer: Optimizer, question: Question) -> Answer:
     decided, refused = Plan(), ""
     try:
         decided = decision_of(optimizer, question, name_of(optimizer))
+        decided = naming_drains(decided, question.topology, question.cluster, question.current)
         decided = placed_by_traffic(
             decided, question.topology, question.cluster, question.statistics, question.current
         )
@@ -72,7 +75,7 @@ def decision_of(optimizer: Optimizer, question: Question, who: str) -> Plan:
     except Exception as error:
         place = place_of(error)
         where = f", at {place}" if place else ""
-        told = f"{who} raised {type(error).__name__}: {_message(error)}{where}"
+        told = f"{who} raised {type(error).__name__}: {message_of(error)}{where}"
         raise StrategyError(told) from error
     if not isinstance(decision, Plan):
         raise PlanError(
@@ -101,7 +104,7 @@ def reason(error: Exception) -> str:
     _LOG.debug("a decision is refused, for this was raised", exc_info=error)
     if isinstance(error, PlanError | UnknownNameError | StrategyError):
         return " ".join(str(error).split())
-    return f"{type(error).__name__}: {_message(error)}"
+    return f"{type(error).__name__}: {message_of(error)}"
 
 
 def name_of(optimizer: Optimizer) -> str:
@@ -113,7 +116,8 @@ def name_of(optimizer: Optimizer) -> str:
         return type(optimizer).__name__
 
 
-def _message(error: Exception) -> str:
+def message_of(error: Exception) -> str:
+    """Return what an error says, in one line that is not too long."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  # its own code, too

@@ -24,6 +24,8 @@ class Decision:
         applied: whether it changed anything; what is in force already changes nothing.
         fits: whether it is no optimizer's: machines came or went, and the plan in force was fitted
             to those that are there. The plan tells what had to be changed.
+        provisions: whether it is no optimizer's: nodes were asked for, given back, or are late. The
+            plan's notes tell which.
     """
 
     after: int
@@ -34,6 +36,12 @@ class Decision:
     seconds: float = 0.0
     applied: bool = False
     fits: bool = False
+    provisions: bool = False
+
+    @property
+    def of_machines(self) -> bool:
+        """Whether it is no optimizer's, but about machines."""
+        return self.fits or self.provisions
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -52,6 +60,8 @@ class Decision:
         if self.refused:
             aside = f" ({reasons})" if reasons else ""
             return f"after batch {self.after}: refused, for {self.refused}{aside}"
+        if self.provisions:
+            return f"after batch {self.after}: nodes come and go as plans want ({reasons})"
         what = ", ".join(sorted(_parts(self.plan))) if self.applied else "nothing"
         return f"after batch {self.after}: {what} changes ({reasons or 'no reason given'})"
 

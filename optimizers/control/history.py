@@ -20,10 +20,12 @@ class Totals:
         taken_over: how many keys changed their instance.
         decisions: how often the optimizer was asked.
         applied: how many of its decisions changed something.
-        refused: how many of them could not be carried out.
+        refused: how many of them, and of the attempts to acquire nodes or give them back, could not
+            be carried out.
         skipped: how many rows operators could not take in that were left out.
         aside: how many of them were handed aside.
         fitted: how often the plan was fitted to machines that came or went.
+        provisioned: how often nodes were acquired or given back.
     """
 
     batches: int = 0
@@ -36,6 +38,7 @@ class Totals:
     skipped: int = 0
     aside: int = 0
     fitted: int = 0
+    provisioned: int = 0
 
 
 class History:
@@ -90,11 +93,16 @@ class History:
         if said:
             said[-1] = said[-1].in_outline()
         sums = self.totals
-        if decision.fits:
+        if decision.of_machines:
             said.append(decision)
-            self.totals = replace(sums, fitted=sums.fitted + 1)
+            self.totals = replace(
+                sums,
+                fitted=sums.fitted + decision.fits,
+                provisioned=sums.provisioned + (decision.provisions and decision.applied),
+                refused=sums.refused + bool(decision.refused),
+            )
             return
-        last = next((n for n in reversed(range(len(said))) if not said[n].fits), None)
+        last = next((n for n in reversed(range(len(said))) if not said[n].of_machines), None)
         if last is not None and said[last].since is None and decision.after >= 0:
             said[last] = replace(said[last], since=decision.before)
         said.append(decision)

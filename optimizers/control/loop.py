@@ -5,7 +5,7 @@ the same question has the same answer on all of them, and the same reasons.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grouping.key_table import KeyTable
@@ -18,6 +18,7 @@ from optimizers.control.checking import Limits, check_decision
 from optimizers.control.decision import Decision
 from optimizers.control.fitting import fitted
 from optimizers.control.history import History
+from optimizers.control.provisioning import Provisioning, kept_by
 from optimizers.control.question import Question
 from optimizers.control.remembering import Remembering, expected_loads, parts_of
 from optimizers.control.settings import Asking
@@ -89,6 +90,7 @@ class ControlLoop:
         cluster: the machines.
         optimizer: who decides.
         asking: when it is asked.
+        provisioning: what is done where plans want other machines; by default they only advise.
 
     Attributes:
         happened: what happened so far.
@@ -96,8 +98,14 @@ class ControlLoop:
     """
 
     def __init__(
-        self, topology: Topology, cluster: Cluster, optimizer: Optimizer, asking: Asking
+        self,
+        topology: Topology,
+        cluster: Cluster,
+        optimizer: Optimizer,
+        asking: Asking,
+        provisioning: Provisioning | None = None,
     ) -> None:
+        self._provisioning = provisioning or Provisioning(None)
         self._topology = topology
         self._cluster = cluster
         self._optimizer = optimizer
@@ -110,11 +118,6 @@ class ControlLoop:
         self.epochs = 0
         self.happened = History(asking.remember)
         self.begin(Layout.of(topology, cluster, Plan()))
-
-    @property
-    def is_about_to_ask(self) -> bool:
-        """Whether the epoch is over, so that the optimizer is asked next."""
-        return self._is_over and self._pending is None
 
     @property
     def is_thinking(self) -> bool:
@@ -139,7 +142,7 @@ class ControlLoop:
         self._layout = layout
 
     def meet(self, cluster: Cluster, layout: Layout) -> None:
-        """Go by other machines, and the job as it is laid out on them, from the next epoch on."""
+        """Go by other machines, and the job as it is laid out on them, from the next batch on."""
         self._cluster, self._layout = cluster, layout
 
     def fitted(self, plan: Plan, cluster: Cluster, after: int, came: Collection[str] = ()) -> Plan:
@@ -157,6 +160,26 @@ class ControlLoop:
             _LOG.warning("%s", told)
             self.happened.add_decision(told)
         return fit.plan
+
+    def provide(
+        self, plan: Plan, change: Plan, layouts: Sequence[Layout], after: int, now: float
+    ) -> None:
+        """Have nodes acquired that lack, and those given back that nothing is left on.
+
+        Args:
+            plan: the plan in force.
+            change: what is to change before the next batch.
+            layouts: the job as it was laid out in the last batch, and as it is by now.
+            after: the batch that is done.
+            now: the time in seconds.
+        """
+        coming, later = plan, [*layouts]
+        if change:
+            coming = plan.amended(change, self._cluster)
+            later.append(Layout.of(self._topology, self._cluster, coming))
+        kept = kept_by(coming, self._cluster, later)
+        for told in self._provisioning.settle(plan, self._cluster, kept, after, now):
+            self.happened.add_decision(told)
 
     def hear(self, summary: BatchSummary, tuples: int) -> None:
         """Take in what happened in a batch.
@@ -180,7 +203,7 @@ class ControlLoop:
     def ask_first(self, current: Plan, limits: Limits) -> Plan:
         """Return what the optimizer wants before the first batch, when nothing was seen."""
         asked = self._question(-1, Statistics(), current)
-        return self._checked(asked, ask(self._optimizer, asked.question), limits)
+        return self._checked(asked, ask(self._optimizer, asked.question), current, limits)
 
     def decide(self, current: Plan, observed: Observed, limits: Limits) -> Change:
         """Return what is to change after the batch that was heard of last; most often nothing.
@@ -207,7 +230,7 @@ class ControlLoop:
             if not answer.is_there:
                 return Plan()
             self._pending = None
-            return self._checked(asked, answer.wait(), limits)
+            return self._checked(asked, answer.wait(), current, limits)
         if not self._is_over:
             return Plan()
         # 2. The epoch ends, and what was seen of it is remembered.
@@ -224,16 +247,16 @@ class ControlLoop:
         if self._asking.meanwhile:
             self._pending = asked, BackgroundAnswer(asked.question, self._optimizer)
             return Plan()
-        return self._checked(asked, ask(self._optimizer, asked.question), limits)
+        return self._checked(asked, ask(self._optimizer, asked.question), current, limits)
 
     def _question(self, after: int, statistics: Statistics, current: Plan) -> _Asked:
         job, machines = self._topology.under(current), self._cluster.under(current)
         local = self._local / self._tuples if self._tuples else 1.0
         return _Asked(Question(job, machines, statistics, current), after, local)
 
-    def _checked(self, asked: _Asked, answer: Answer, limits: Limits) -> Plan:
+    def _checked(self, asked: _Asked, answer: Answer, current: Plan, limits: Limits) -> Plan:
         """Keep what the optimizer said, and return it if it changes anything and can be done."""
-        plan, current, refused = answer.plan, asked.question.current, answer.refused
+        plan, refused = answer.plan, answer.refused
         changes = False
         if plan and not refused:
             try:

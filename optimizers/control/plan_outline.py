@@ -59,6 +59,7 @@ class PlanOutline:
         adopt: operators whose unknown keys are put beside those they come with.
         add: nodes to be added.
         drain: nodes to be emptied.
+        nodes: how many are wanted.
         notes: why.
     """
 
@@ -71,6 +72,7 @@ class PlanOutline:
     adopt: tuple[str, ...]
     add: tuple[Node, ...]
     drain: tuple[str, ...]
+    nodes: int | None
     notes: tuple[Note, ...]
 
     @classmethod

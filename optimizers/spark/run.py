@@ -20,7 +20,8 @@ from optimizers.errors import DeliveryError
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.runtime.driver.coordinator import Assignment, Coordinator
+from optimizers.runtime.driver.assignment import Assignment
+from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.log.live_drivers import Driver
 from optimizers.runtime.log.mark import SPARK

@@ -155,6 +155,7 @@ def fitting_plans(draw, topology, cluster):
         adopt=adopting(routing, draw(st.integers(0, 1 << 6))),
         add=tuple(added),
         drain=tuple(drain),
+        nodes=draw(st.none() | st.integers(1, 9)),
         notes=tuple(draw(st.lists(notes(), max_size=2))),
     )
 
@@ -180,8 +181,9 @@ def plans(names=("a", "b"), nodes_named=NODES[:2]):
 
     homes = st.lists(st.sampled_from(nodes_named), min_size=1, max_size=2).map(tuple)
     return st.builds(
-        lambda there, said, which, **maps: Plan(
+        lambda there, said, which, number, **maps: Plan(
             **maps,
+            nodes=number,
             adopt=adopting(maps["routing"], which),
             add=tuple(m for m in machines if there.get(m.name) == m.capacity),
             drain=tuple(name for name in there if there[name] == "drain"),
@@ -190,6 +192,7 @@ def plans(names=("a", "b"), nodes_named=NODES[:2]):
         presence,
         st.lists(notes(), max_size=2),
         st.integers(0, 3),
+        st.none() | few,
         parallelism=_some(names, few),
         admit=_some(names, few),
         batch=_some(names, few),
@@ -231,6 +234,7 @@ def decisions(draw, topology, cluster):
             scheduling={e: v for e, v in whole.scheduling.items() if draw(st.booleans())},
             add=whole.add,
             drain=tuple(name for name in whole.drain if draw(st.booleans())),
+            nodes=whole.nodes if draw(st.booleans()) else None,
             notes=tuple(draw(st.lists(notes(), max_size=1))),
         )
 
@@ -243,6 +247,8 @@ def agreeing(first, second):
         left, right = getattr(first, part), getattr(second, part)
         if any(left[name] != right[name] for name in set(left) & set(right)):
             return False
+    if None not in {first.nodes, second.nodes} and first.nodes != second.nodes:
+        return False
     routed = {*first.routing} & {*second.routing}
     if routed & {*first.adopt} != routed & {*second.adopt}:
         return False

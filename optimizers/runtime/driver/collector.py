@@ -33,7 +33,7 @@ class EpochCollector:
     """Adds up what the batches of an epoch report.
 
     Args:
-        layout: the job, laid out as it was throughout.
+        layout: the job as it is laid out.
         number: of the epoch.
     """
 
@@ -51,6 +51,10 @@ class EpochCollector:
         self._groups: dict[str, Floats] = {}
         self._traffic: dict[EdgeName, Floats] = {}
         self._costs: dict[str, dict[tuple[str, str], dict[int, CostSketch]]] = {}
+
+    def go_on_under(self, layout: Layout) -> None:
+        """Go on with a layout that has the same instances and key groups on other machines."""
+        self._layout = layout
 
     @property
     def batches(self) -> int:

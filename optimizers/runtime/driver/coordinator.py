@@ -5,8 +5,9 @@ after it, it takes the reports, commits the batch and asks the optimizer what sh
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from grouping.owners import Handover, handover
@@ -17,6 +18,7 @@ from optimizers.control.decision import Decision
 from optimizers.control.fitting import fitted
 from optimizers.control.history import Totals
 from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
+from optimizers.control.provisioning import Provisioning
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, PlanError
@@ -24,6 +26,7 @@ from optimizers.execution import Execution
 from optimizers.layout import Layout, completed
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
+from optimizers.runtime.driver.assignment import Assignment
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
 from optimizers.runtime.driver.summary import log_bad_rows, summary_of
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
@@ -44,38 +47,20 @@ _LOG = logging.getLogger(__name__)
 _CLEANED_EVERY = 16  # batches; leftover files are harmless, so they are deleted in bulk
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """One batch to be executed.
-
-    Attributes:
-        work: the job under the plan in force; the same object as long as that is.
-        ticket: the batch.
-        plan: the plan.
-        planned: the batch with which the plan came in force.
-        plan_revision: which of the plans that were saved for that batch it is.
-    """
-
-    work: Work
-    ticket: Ticket
-    plan: Plan
-    planned: int
-    plan_revision: int = 0
-
-
 class Coordinator:
     """Leads one job.
 
     Args:
         topology: the job.
         cluster: the machines; or a function that returns those that are there by now, which is
-            asked at first and at the end of each epoch.
+            asked at first, and before and after each batch.
         optimizer: who decides.
         checkpoint: where state and the log are kept; the job goes on where that ends.
         asking: when it is asked, and how much is remembered.
         keep: of how many batches the state is kept at least.
         settings: how tasks go about their work; what is observed is up to the optimizer.
         limits: what is known of the sources.
+        provisioning: what is done where plans want other machines; by default they only advise.
     """
 
     def __init__(  # noqa: PLR0913
@@ -89,6 +74,7 @@ class Coordinator:
         keep: int = 2,
         settings: Settings | None = None,
         limits: Limits | None = None,
+        provisioning: Provisioning | None = None,
     ) -> None:
         topology = topology.seeded(checkpoint.seed)
         check_work(topology)
@@ -96,7 +82,9 @@ class Coordinator:
         self._look = cluster if callable(cluster) else lambda: cluster
         self._cluster = self._look()
         self._checkpoint = checkpoint
-        self._loop = ControlLoop(topology, self._cluster, optimizer, asking or Asking())
+        self._loop = ControlLoop(
+            topology, self._cluster, optimizer, asking or Asking(), provisioning
+        )
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._trials = Trials()
@@ -168,6 +156,11 @@ class Coordinator:
         return self._plan.amended(self._change.plan, self._cluster)
 
     @property
+    def cluster(self) -> Cluster:
+        """The machines that were there after the last batch, as the plan has them."""
+        return self._cluster.under(self._plan)
+
+    @property
     def layout(self) -> Layout:
         """The job as it is laid out."""
         return self._layout
@@ -184,6 +177,7 @@ class Coordinator:
         takes over after a crash goes by the same.
         """
         batch = self.next_batch
+        self._meet(self._look())
         if self._in_force != batch:
             saved = self._plan_for(batch)
             if saved is not None:
@@ -227,6 +221,7 @@ class Coordinator:
         summary = self._learn(assignment, told, seconds)
         # 4. Say what is to change with the next batch.
         self._change = self._decide(told)
+        self._provide(assignment)
         # 5. Remove files that no one needs any more, now and then.
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
@@ -264,10 +259,14 @@ class Coordinator:
 
     def _decide(self, reports: Reports) -> Change:
         """Return what is to change with the next batch, by the machines that are there by now."""
-        if self._loop.is_about_to_ask:
-            self._meet(self._look())
+        self._meet(self._look())
         seen = Observed(self._statistics, lambda hop: pairs_of(reports, hop))
         return self._loop.decide(self._plan, seen, self._limits)
+
+    def _provide(self, assignment: Assignment) -> None:
+        """Have nodes acquired and given back as the plan wants that this batch was done under."""
+        layouts, batch = (assignment.work.layout, self._layout), assignment.ticket.batch
+        self._loop.provide(self._plan, self._change.plan, layouts, batch, time.monotonic())
 
     def _statistics(self, pasts: Pasts) -> Statistics:
         """Return what was seen in the epoch, and begin to count the next."""
@@ -379,6 +378,7 @@ class Coordinator:
         layout = Layout.of(self._topology, cluster, self._plan)
         if layout != self._layout:
             self._layout, self._work = layout, self._work_under(layout, {})
+            self._collector.go_on_under(layout)
         self._loop.meet(cluster, layout)
 
     def _fitted(self, plan: Plan, came: Sequence[str] = ()) -> Plan:

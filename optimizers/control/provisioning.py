@@ -1,0 +1,204 @@
+"""Provisioning: nodes that plans want are acquired, and those that nothing is left on given back.
+
+A plan says how many nodes it wants, or names those that are to come and go. What can bring machines
+is a `Provisioner`: Spark (`optimizers.spark.executors`), the simulation, or a few lines of your
+own. Without one a plan only advises: what it wants is logged, and told as a decision.
+
+Machines come late, under names that are not known before, or not at all. So what was asked for is
+remembered until it is there, and asked for once.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from optimizers.cluster import Cluster
+from optimizers.control.asking import message_of
+from optimizers.control.decision import Decision
+from optimizers.error_boundary import place_of
+from optimizers.layout import Layout
+from optimizers.plan import Note, Plan
+from sketches.values import FrozenMap
+
+_LOG = logging.getLogger(__name__)
+
+PATIENCE = 300.0
+"""Seconds after which nodes that were asked for, or given back, are called late."""
+
+_BY = "machines"  # who says so, in notes
+_ABOUT = "nodes"
+
+
+@runtime_checkable
+class Provisioner(Protocol):
+    """Acquires nodes and gives them back: a cloud, a cluster manager, a script of yours.
+
+    Both calls ask, and return without waiting; between two batches, from the job's own thread. What
+    they raise is told as a refused decision, and the job goes on.
+    """
+
+    def acquire(self, count: int, total: int, /) -> None:
+        """Ask for nodes, which may come later, one by one, under any names.
+
+        Args:
+            count: how many more are wanted than are there or were asked for before.
+            total: how many there are to be in all, those included that drain and are still there.
+        """
+
+    def release(self, nodes: Sequence[str], /) -> None:
+        """Give back these nodes, on which nothing is left."""
+
+
+class Provisioning:
+    """What was asked of a provisioner, and what came of it.
+
+    Args:
+        provisioner: who acquires nodes and gives them back; None where plans only advise.
+        patience: seconds after which what was asked for is late, which is told once; and after
+            which it is asked again for what could not be asked for.
+    """
+
+    def __init__(self, provisioner: Provisioner | None, patience: float = PATIENCE) -> None:
+        self._provisioner = provisioner
+        self._patience = patience
+        self._there: frozenset[str] = frozenset()
+        self._coming = 0  # nodes that were asked for, and are not there
+        self._going: dict[str, float] = {}  # nodes that were given back, and are still there; when
+        self._asked = 0.0  # when nodes were last asked for
+        self._late = False  # whether it was told that they are late
+        self._told: set[str] = set()  # nodes of which it was told that they do not go
+        self._not_before: dict[str, float] = {}  # when it is asked again for what was refused
+
+    def settle(
+        self, plan: Plan, cluster: Cluster, kept: Collection[str], after: int, now: float
+    ) -> list[Decision]:
+        """Ask for what a plan wants and nothing was asked for so far; return what there is to tell.
+
+        Args:
+            plan: the plan in force.
+            cluster: the machines that are there, without what the plan adds.
+            kept: the names of the nodes on which something is left, or is to be.
+            after: the batch that is done.
+            now: the time in seconds.
+        """
+        there = {node.name for node in cluster.nodes}
+        drained = there & {*plan.drain, *cluster.draining}
+        # 1. What has come and gone since.
+        self._coming = max(0, self._coming - len(there - self._there)) if self._there else 0
+        self._there = frozenset(there)
+        self._going = {name: since for name, since in self._going.items() if name in drained}
+        self._told &= {*self._going}
+        # 2. What is wanted and not there.
+        promised = [node.name for node in plan.add if node.name not in there]
+        working = len(there) - len(drained)
+        lacking = len(promised) if plan.nodes is None else max(0, plan.nodes - working)
+        self._coming = min(self._coming, lacking)
+        # 3. Ask, and tell.
+        free = [name for name in sorted(drained - self._going.keys()) if name not in kept]
+        told = [
+            self._acquired(lacking, working, after, now),
+            self._released(free, after, now),
+            self._overdue(after, now),
+        ]
+        return [decision for decision in told if decision is not None]
+
+    def _acquired(self, lacking: int, working: int, after: int, now: float) -> Decision | None:
+        """Ask for the nodes that lack and were not asked for, if there are any."""
+        count = lacking - self._coming
+        if count <= 0 or now < self._not_before.get("acquire", now):
+            return None
+        figures = {"there": working, "wanted": working + lacking}
+        if self._provisioner is None:
+            text = f"{_nodes(count)} more should be acquired; nothing here does that"
+        else:
+            text = f"{_nodes(count)} more {_were(count)} asked for"
+            total = len(self._there) + self._coming + count
+            refused = self._refusal("acquire", (count, total), now)
+            if refused:
+                return _decision(after, f"{_nodes(count)} lack", figures, refused)
+        self._coming, self._asked, self._late = self._coming + count, now, False
+        return _decision(after, text, figures, done=self._provisioner is not None)
+
+    def _released(self, free: list[str], after: int, now: float) -> Decision | None:
+        """Give back the nodes that nothing is left on, if there are any."""
+        if not free or now < self._not_before.get("release", now):
+            return None
+        names = ", ".join(free)
+        if self._provisioner is None:
+            text = f"nothing is left on {names}: give back what you do not need"
+        else:
+            text = f"nothing was left on {names}, which {_were(len(free))} given back"
+            refused = self._refusal("release", (tuple(free),), now)
+            if refused:
+                return _decision(after, f"{names} could be given back", {}, refused)
+        self._going.update(dict.fromkeys(free, now))
+        return _decision(after, text, done=self._provisioner is not None)
+
+    def _overdue(self, after: int, now: float) -> Decision | None:
+        """Tell once of what was asked for long ago and has not come, or not gone."""
+        if self._provisioner is None:
+            return None
+        late = []
+        waited = now - self._asked
+        if self._coming and not self._late and waited >= self._patience:
+            self._late = True
+            late.append(f"{_nodes(self._coming)} asked for {waited:.0f} s ago did not come")
+        stuck = [name for name, since in self._going.items() if now - since >= self._patience]
+        stuck = [name for name in stuck if name not in self._told]
+        self._told.update(stuck)
+        if stuck:
+            late.append(f"{', '.join(stuck)} given back and still there")
+        if not late:
+            return None
+        text = f"more than {self._patience:g} s late, and not asked for again"
+        return _decision(after, text, {}, "; ".join(late))
+
+    def _refusal(self, call: str, arguments: tuple[Any, ...], now: float) -> str:
+        """Call the provisioner, and return in one line what it raised; nothing if all is fine."""
+        self._not_before.pop(call, None)
+        try:
+            getattr(self._provisioner, call)(*arguments)
+        except Exception as error:  # noqa: BLE001  # a cloud may raise anything
+            self._not_before[call] = now + self._patience
+            _LOG.debug("a provisioner has raised", exc_info=error)
+            place = place_of(error)
+            where = f", at {place}" if place else ""
+            called = f"{type(self._provisioner).__name__}.{call}"
+            return f"{called} raised {type(error).__name__}: {message_of(error)}{where}"
+        return ""
+
+
+def kept_by(plan: Plan, cluster: Cluster, layouts: Iterable[Layout]) -> set[str]:
+    """Return the nodes that are not to be given back yet.
+
+    Args:
+        plan: the next plan.
+        cluster: the machines.
+        layouts: the job as it is laid out, and as it is going to be.
+    """
+    drained = {*plan.drain, *cluster.draining}
+    homes = (home for layout in layouts for home in layout.homes.values())
+    used = {name for home in homes for name in home.nodes}
+    return used | {node.name for node in cluster.nodes if node.name not in drained}
+
+
+def _decision(
+    after: int,
+    text: str,
+    figures: Mapping[str, float] = FrozenMap(),  # frozen
+    refused: str = "",
+    *,
+    done: bool = False,
+) -> Decision:
+    note = Note(_BY, _ABOUT, text, figures)
+    told = Decision(after, Plan(notes=(note,)), refused, applied=done, provisions=True)
+    _LOG.log(logging.WARNING if refused or not done else logging.INFO, "%s", told)
+    return told
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' if count != 1 else ''}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
