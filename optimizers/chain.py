@@ -87,21 +87,21 @@ class Chain(Optimizer):
         """
         decided, placed = Plan(), Plan()
         for place, step in enumerate(self.steps, start=1):
-            world = topology.under(decided), cluster.under(decided)
             in_force, seen = current, statistics
             where = f"step {place} of the chain, {name_of(step)}: "
             try:
                 if decided:
-                    # Which groups move when operators are resized is settled here, once for all.
+                    # Which nodes are left where fewer are wanted is settled here, once for all.
+                    decided = naming_drains(decided, topology, cluster, current)
+                    # So is which groups move when operators are resized.
                     placed = _placing(decided, placed.placement)
                     placed = placed_by_traffic(placed, topology, cluster, statistics, current)
                     in_force = current.amended(placed, cluster)
                     plans = current, in_force
                     seen = statistics.under(*(Layout.of(topology, cluster, p) for p in plans))
+                world = topology.under(decided), cluster.under(decided)
                 decided |= decision_of(step, Question(*world, seen, in_force), "it")
                 decided.check(topology, cluster)
-                # Which nodes are left where fewer are wanted is settled here, too.
-                decided = naming_drains(decided, topology, cluster, current)
             except PlanConflictError as error:
                 raise PlanConflictError(
                     error.part, error.subject, error.first, error.second, where + error.where

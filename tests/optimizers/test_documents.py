@@ -24,6 +24,7 @@ def without_tables(plan):
         scheduling={e: g for e, g in plan.scheduling.items() if g.instances is None},
         add=plan.add,
         drain=plan.drain,
+        nodes=plan.nodes,
         notes=plan.notes,
     )
 
@@ -58,6 +59,7 @@ def test_a_document_has_one_entry_to_a_line():
         routing={"count": PartialKey(3)},
         scheduling={("a", "b"): Shuffle()},
         drain=("n",),
+        nodes=3,
         notes=(Note("Müller", "x", "→", {"gain": 1}),),
     )
 
@@ -68,6 +70,7 @@ def test_a_document_has_one_entry_to_a_line():
   "routing": {"count": {"kind": "partial_key", "choices": 3}},
   "scheduling": [{"source": "a", "target": "b", "grouping": {"kind": "shuffle"}}],
   "drain": ["n"],
+  "nodes": 3,
   "notes": [{"by": "Müller", "about": "x", "text": "→", "figures": [["gain", 1.0]]}]
 }
 """
@@ -90,6 +93,8 @@ DEEP = "[" * 400 + "]" * 400
 TOO_DEEP = "[" * 100_000
 
 BAD = {
+    "nodes as text": (Plan, PLAN % '"nodes":"3"', ["'nodes' is '3'", "int"]),
+    "nodes below one": (Plan, PLAN % '"nodes":0', ["nodes=0"]),
     "nothing": (Plan, "", ["not JSON"]),
     "no text": (Plan, None, ["read from text", "None"]),
     "an object": (Plan, {"penstock": "plan"}, ["read from text"]),

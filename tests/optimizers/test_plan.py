@@ -81,6 +81,10 @@ BAD = {
         lambda: Plan(add=[Node("a")], drain=["a"]),
         ["'a'", "both added and drained"],
     ),
+    "nodes none": (lambda: Plan(nodes=0), ["nodes=0", "at least 1"]),
+    "nodes and a half": (lambda: Plan(nodes=1.5), ["nodes=1.5", "whole number"]),
+    "nodes true": (lambda: Plan(nodes=True), ["nodes=True", "whole number"]),
+    "nodes by name": (lambda: Plan(nodes=("a",)), ["nodes=('a',)", "whole number"]),
     "notes one": (lambda: Plan(notes=Note("x", "y", "z")), ["notes=Note", "list"]),
     "notes text": (lambda: Plan(notes=["why"]), ["'why'", "not a Note"]),
     "note by None": (lambda: Note(None, "y", "z"), ["by=None"]),
@@ -454,6 +458,7 @@ CONFLICTS = {
         Node("a", 2.0),
     ),
     "presence": (Plan(add=(Node("a"),)), Plan(drain=("a",)), "a", "add", "drain"),
+    "number": (Plan(nodes=3), Plan(nodes=4), "nodes", 3, 4),
 }
 
 

@@ -317,4 +317,6 @@ def test_the_running_job_becomes_what_the_declared_one_is_under_the_plan_in_forc
 
 
 def test_every_part_of_a_plan_is_spoken_of_in_these_laws():
-    assert {*MAPS, "adopt", "add", "drain", "nodes", "notes"} == {field.name for field in fields(Plan)}
+    assert {*MAPS, "adopt", "add", "drain", "nodes", "notes"} == {
+        field.name for field in fields(Plan)
+    }

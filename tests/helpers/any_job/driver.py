@@ -45,6 +45,7 @@ class Driver:
         meanwhile=False,
         remember=99,
         cluster=CLUSTER,
+        provisioning=None,
         **settings,
     ):
         self.job = job
@@ -60,6 +61,7 @@ class Driver:
             self.checkpoint,
             asking=Asking(every=every, drift=drift, meanwhile=meanwhile, remember=remember),
             settings=Settings(**settings),
+            provisioning=provisioning,
         )
 
     def run(self, tables):

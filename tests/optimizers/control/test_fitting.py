@@ -1,6 +1,8 @@
 """Machines come and go: a plan that names some is fitted to those that are there."""
 
 import logging
+import threading
+import time
 from collections import Counter
 
 import pyarrow as pa
@@ -175,23 +177,31 @@ def test_a_machine_that_was_to_be_added_and_came_is_taken_as_it_is():
 
 
 class Hosts:
-    """The machines that are there, which change after some looks."""
+    """The machines that are there, until others are."""
 
-    def __init__(self, *clusters):
-        self.clusters = list(clusters)
+    def __init__(self, cluster):
+        self.now = cluster
 
     def __call__(self):
-        return self.clusters.pop(0) if len(self.clusters) > 1 else self.clusters[0]
+        return self.now
+
+
+def batch_until(driver, hosts, *names):
+    """Run a batch at the end of which machines of these names are there."""
+    reports = driver.run(TUPLES)
+    hosts.now = hosts.now.became(map(Node, names))
+    driver.coordinator.commit(driver.assigned, reports, 2.0)
 
 
 class Placing(Optimizer):
     """Asks for a placement on the nodes that it is shown, at the times it is told to."""
 
     def __init__(self, *times):
-        self.times, self.worlds = times, []
+        self.times, self.worlds, self.epochs = times, [], []
 
     def plan(self, topology, cluster, statistics, current):
         self.worlds.append((cluster, current))
+        self.epochs += [statistics] if statistics else []
         if len(self.worlds) - 1 not in self.times:
             return Plan()
         names = [node.name for node in cluster.working]
@@ -205,7 +215,7 @@ def homes_of(driver):
 
 class TestDuringARun:
     def test_the_plan_follows_the_machines(self, tmp_path, caplog):
-        hosts = Hosts(*[cluster_of("x", "y")] * 3, cluster_of("y", "z"))
+        hosts = Hosts(cluster_of("x", "y"))
         optimizer = Placing(0)
         driver = Driver(tmp_path, JOB, optimizer, cluster=hosts)
         driver.batch(TUPLES)
@@ -214,7 +224,7 @@ class TestDuringARun:
         driver.batch(TUPLES)
         assert work is driver.coordinator.assign().work
 
-        driver.batch(TUPLES)  # at the end of it, x has left
+        batch_until(driver, hosts, "y", "z")
 
         assert ("z", "y", "z", "y") == homes_of(driver)
         assert work is not driver.coordinator.assign().work
@@ -237,10 +247,10 @@ class TestDuringARun:
         assert (1, 5, 0) == (totals.fitted, totals.decisions, totals.refused)
 
     def test_what_is_decided_at_the_same_time_is_decided_for_those_that_are_there(self, tmp_path):
-        hosts = Hosts(cluster_of("x", "y"), cluster_of("y", "z"))
+        hosts = Hosts(cluster_of("x", "y"))
         driver = Driver(tmp_path, JOB, Placing(0, 1), cluster=hosts)
 
-        driver.batch(TUPLES)
+        batch_until(driver, hosts, "y", "z")
         driver.batch(TUPLES)
 
         # Anew, in the order of the cluster it is shown; else it would have been refused.
@@ -248,9 +258,9 @@ class TestDuringARun:
         assert 0 == driver.coordinator.totals.refused
 
     def test_machines_that_come_later_are_used(self, tmp_path):
-        hosts = Hosts(cluster_of("x"), cluster_of("x").became([Node("x"), Node("y")]))
+        hosts = Hosts(cluster_of("x"))
         driver = Driver(tmp_path, JOB, Fixed(Plan()), cluster=hosts)
-        driver.batch(TUPLES)
+        batch_until(driver, hosts, "x", "y")
         driver.batch(TUPLES)
 
         assert ("x", "y", "x", "y") == homes_of(driver)
@@ -261,24 +271,25 @@ class TestDuringARun:
         )
 
     def test_that_a_plan_has_added_are_left_to_plans(self, tmp_path):
-        hosts = Hosts(cluster_of("x"), cluster_of("x").became([Node("x"), Node("y")]))
+        hosts = Hosts(cluster_of("x"))
         driver = Driver(tmp_path, JOB, Fixed(Plan(add=(Node("y"),))), cluster=hosts)
-        driver.batch(TUPLES)
+        batch_until(driver, hosts, "x", "y")
         driver.batch(TUPLES)
 
         assert ("x",) * 4 == homes_of(driver)
 
     def test_that_only_became_more_capable_change_nothing_but_what_strategies_see(self, tmp_path):
-        hosts = Hosts(cluster_of("x", "y"), Cluster((Node("x", 2.0), Node("y"))))
+        hosts = Hosts(cluster_of("x", "y"))
         optimizer = Placing(0)
         driver = Driver(tmp_path, JOB, optimizer, cluster=hosts)
         work = driver.coordinator.assign().work
+        hosts.now = Cluster((Node("x", 2.0), Node("y")))
         driver.batch(TUPLES)
 
         assert work is driver.coordinator.assign().work
         assert [1.0, 2.0] == [cluster.node("x").capacity for cluster, _ in optimizer.worlds]
 
-    def test_are_looked_for_when_an_epoch_is_over_and_no_sooner(self, tmp_path):
+    def test_are_looked_for_before_and_after_each_batch(self, tmp_path):
         looks = []
 
         def look():
@@ -289,7 +300,55 @@ class TestDuringARun:
         for _ in range(7):
             driver.batch(TUPLES)
 
-        assert 3 == len(looks)
+        assert 1 + 2 * 7 == len(looks)
+
+    def test_that_left_amid_an_epoch_are_named_no_more_in_the_next_batch(self, tmp_path):
+        hosts = Hosts(cluster_of("x", "y"))
+        driver = Driver(tmp_path, JOB, Placing(0), cluster=hosts, every=9)
+        driver.batch(TUPLES)
+
+        batch_until(driver, hosts, "y")
+        nodes = {i.node for i in driver.batch(TUPLES).instances}
+
+        assert {"y"} == nodes
+        hosts.now = cluster_of("z")  # while nothing runs
+        assert {"z"} == {i.node for i in driver.batch(TUPLES).instances}
+        assert dict.fromkeys(range(20), 4) == driver.results("a") == driver.results("b")
+        assert [False, True, True] == [said.fits for said in driver.coordinator.decisions]
+
+    def test_that_left_while_an_optimizer_thought_are_not_brought_back_by_it(self, tmp_path):
+        hosts, gate = Hosts(cluster_of("x", "y")), threading.Event()
+
+        class Slow(Optimizer):
+            def plan(self, topology, cluster, statistics, current):
+                if not statistics:
+                    return Plan()
+                gate.wait(60)
+                return Plan(placement={"a": placed("x", "x", "x", "x")})
+
+        driver = Driver(tmp_path, JOB, Slow(), cluster=hosts, meanwhile=True)
+        driver.batch(TUPLES)
+        batch_until(driver, hosts, "y")
+        gate.set()
+        while driver.coordinator.is_thinking:
+            time.sleep(0.001)
+        driver.batch(TUPLES)
+
+        (said,) = [said for said in driver.coordinator.decisions if said.refused]
+        assert "unknown node 'x'" in said.refused
+        assert ("y",) * 4 == homes_of(driver)
+
+    def test_flows_are_counted_by_where_instances_are_in_each_batch(self, tmp_path):
+        hosts = Hosts(cluster_of("x", "y"))
+        driver = Driver(tmp_path, JOB, Placing(0), cluster=hosts, every=2)
+
+        apart = batch_until(driver, hosts, "y") or driver.coordinator.batches[-1]
+        together = driver.batch(TUPLES)
+
+        assert 0 < apart.edges["a", "b"].local < 20
+        assert 20 == together.edges["a", "b"].local
+        (epoch,) = driver.optimizer.epochs
+        assert 20 + apart.edges["a", "b"].local == epoch.edges["a", "b"].local
 
     def test_keys_move_by_tables_as_ever(self, tmp_path):
         tables = [RoutingTable(range(20), [(key + n) % 4 for key in range(20)], 4) for n in (0, 1)]
@@ -297,10 +356,11 @@ class TestDuringARun:
             Plan(routing={"a": tables[0]}, placement={"a": placed("x", "y", "x", "y")}),
             Plan(routing={"a": tables[1]}),
         ]
-        hosts = Hosts(cluster_of("x", "y"), cluster_of("y"), cluster_of("w"))
+        hosts = Hosts(cluster_of("x", "y"))
         driver = Driver(tmp_path, JOB, plans, cluster=hosts)
-        for _ in range(3):
-            driver.batch(TUPLES)
+        batch_until(driver, hosts, "y")
+        batch_until(driver, hosts, "w")
+        driver.batch(TUPLES)
 
         assert ("w",) * 4 == homes_of(driver)
         assert [0, 20, 0] == [batch.taken_over for batch in driver.coordinator.batches]

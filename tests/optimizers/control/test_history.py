@@ -150,6 +150,7 @@ class TestOutlines:
             scheduling={("s", "b"): Shuffle()},
             add=(Node("m"),),
             drain=("k",),
+            nodes=3,
             notes=(NOTE,),
         )
 
@@ -158,7 +159,7 @@ class TestOutlines:
         assert outline_of(TABLE) == told.routing["a"]
         assert outline_of(Shuffle()) == told.scheduling["s", "b"]
         assert outline_of(plan.placement["a"]) == told.placement["a"]
-        kept = ("parallelism", "batch", "add", "drain", "notes")
+        kept = ("parallelism", "batch", "add", "drain", "nodes", "notes")
         assert all(getattr(told, part) == getattr(plan, part) for part in kept)
 
     def test_decide_something_where_plans_do(self):
