@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from grouping.groupings import Grouping, grouping_from_dict, grouping_to_dict
+from grouping.groupings import Grouping, grouping_to_dict
 from grouping.key_table import KeyTable
 from optimizers.cluster import Cluster, Node
 from optimizers.deployment import Deployment
@@ -21,6 +21,7 @@ from optimizers.migration import Migration, migration_between
 from optimizers.names import check_name
 from optimizers.notes import Note, note_from_record
 from optimizers.operators import EdgeName, Operator
+from optimizers.plan_reading import routing_of, scheduling_of
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 from sketches.checks import whole
@@ -296,19 +297,14 @@ class Plan:
 
     @classmethod
     def _from_record(cls, record: Record) -> "Plan":
-        scheduling: dict[EdgeName, Grouping] = {}
-        for edge, grouping in record.each("scheduling", _scheduling_entry):
-            if edge in scheduling:
-                raise PlanError(f"edge {edge!r} is scheduled twice; keep one")
-            scheduling[edge] = grouping
-        routing, adopt = _routing(record)
+        routing, adopt = routing_of(record)
         return cls(
             parallelism=record.take("parallelism", dict, {}),
             admit=record.take("admit", dict, {}),
             batch=record.take("batch", dict, {}),
             routing=routing,
             placement=record.mapping("placement", Deployment.from_value),
-            scheduling=scheduling,
+            scheduling=scheduling_of(record),
             adopt=adopt,
             add=tuple(record.each("add", Node.from_record)),
             drain=record.strings("drain"),
@@ -387,21 +383,3 @@ def _known(part: str, lookup: Callable[..., object], *name: str) -> None:
         lookup(*name)
     except UnknownNameError as error:
         raise UnknownNameError(f"{part}: {error}") from error
-
-
-def _routing(record: Record) -> tuple[dict[str, Grouping], tuple[str, ...]]:
-    """Return the routing of a document, and the operators that adopt."""
-    adopt = list(record.strings("adopt"))
-
-    def build(name: str, value: Any) -> Grouping:
-        if isinstance(value, dict) and value.get("adopts") is True:  # as it was written at first
-            adopt.append(name)
-        return grouping_from_dict(value)
-
-    values = record.mapping("routing", lambda value, _: value)
-    return {name: build(name, value) for name, value in values.items()}, tuple(adopt)
-
-
-def _scheduling_entry(record: Record) -> tuple[EdgeName, Grouping]:
-    edge = record.take("source", str), record.take("target", str)
-    return edge, grouping_from_dict(record.take("grouping", dict))
