@@ -102,9 +102,9 @@ class Remembering:
 
 def parts_of(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return what a plan speaks of, part by part."""
-    found = []
+    found = [] if plan.nodes is None else [("nodes", str(plan.nodes))]
     for field in fields(plan):
-        if field.name == "notes":
+        if field.name in {"nodes", "notes"}:
             continue
         for about in getattr(plan, field.name):
             if isinstance(about, tuple):
