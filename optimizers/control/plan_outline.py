@@ -45,7 +45,7 @@ class Outline:
         return f"{self.text}, {self.digest}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlanOutline:
     """A plan with tables, deployments and schedules in outline; the rest as in `Plan`.
 
