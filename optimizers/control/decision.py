@@ -7,7 +7,7 @@ from optimizers.documents import Record
 from optimizers.plan import Note, Plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What an optimizer said after a batch, and what became of it.
 

@@ -45,6 +45,9 @@ class Outline:
         return f"{self.text}, {self.digest}"
 
 
+_NOTHING: Mapping[Any, Outline] = FrozenMap()  # one for all: a thousand outlines are kept
+
+
 @dataclass(frozen=True, slots=True)
 class PlanOutline:
     """A plan with tables, deployments and schedules in outline; the rest as in `Plan`.
@@ -81,7 +84,7 @@ class PlanOutline:
         parts: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
         for part in ("routing", "placement", "scheduling"):
             named = {name: outline_of(value) for name, value in parts[part].items()}
-            parts[part] = FrozenMap(named)
+            parts[part] = FrozenMap(named) if named else _NOTHING
         return cls(**parts)
 
     def __bool__(self) -> bool:
