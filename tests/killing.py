@@ -56,6 +56,9 @@ WORKER, EXECUTOR = "pyspark.daemon", "CoarseGrainedExecutorBackend"
 PAUSES = {WORKER: (1.0, 4.0), EXECUTOR: (6.0, 15.0)}
 """Seconds between two of their kills."""
 
+KILLS_PER_BATCH = 3
+"""After so many the batch is left to come to its end: on a busy machine it would never."""
+
 
 # Processes.
 
@@ -133,6 +136,11 @@ class Life:
     def runs(self) -> bool:
         """Whether the job was started."""
         return any(line.endswith(" runs") for line in _lines(self.task)[self._lines_before :])
+
+    @property
+    def commits(self) -> set[str]:
+        """The names of the commits that are there."""
+        return self._names("commits")
 
     def await_end(self) -> int:
         """Return how it ended, once it has."""
@@ -371,8 +379,13 @@ def _harassed(life: Life, also: str | None, seed: float, tally: Tally) -> Iterat
     drawn = random.Random(seed)  # noqa: S311
 
     def harass() -> None:
+        commits, kills = life.commits, 0
         while also is not None and not enough.wait(drawn.uniform(*PAUSES[also])):
-            tally.others[also] += life.runs and life.kill_one(also, drawn)
+            if life.commits != commits:
+                commits, kills = life.commits, 0
+            if kills < KILLS_PER_BATCH and life.runs and life.kill_one(also, drawn):
+                kills += 1
+                tally.others[also] += 1
 
     thread = threading.Thread(target=harass, daemon=True)
     thread.start()
