@@ -2,6 +2,8 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,13 +14,54 @@ from rich.text import Text
 
 from optimizers.comparing import Comparison, Step, compare
 from optimizers.comparing.variants import DEFAULT, variants_of
+from optimizers.control.engine import Engine
 from optimizers.errors import InvalidValueError
-from optimizers.spark.command_session import quiet_session
-from optimizers.spark.engine import SparkEngine
-from optimizers.workloads import workload
+from optimizers.workloads import Workload, workload
 from sketches.checks import whole
 
 _WARM_UP = 2
+
+
+@contextmanager
+def _on_spark(options: argparse.Namespace, _: Workload) -> Iterator[Engine]:
+    """Begin a session, and return the engine in it, in a folder that is removed afterwards."""
+    # A simulation needs no Spark, and is not to wait for it.
+    from optimizers.spark.command_session import quiet_session  # noqa: PLC0415
+    from optimizers.spark.engine import SparkEngine  # noqa: PLC0415
+
+    cores = "*" if options.cores is None else options.cores
+    with (
+        TemporaryDirectory(prefix="penstock-compare-") as folder,
+        quiet_session(cores) as session,
+    ):
+        yield SparkEngine(checkpoint=folder, spark=session, every=options.every)
+
+
+@contextmanager
+def _simulated(options: argparse.Namespace, chosen: Workload) -> Iterator[Engine]:
+    yield chosen.simulation(every=options.every, rate=options.rate, seed=options.seed)
+
+
+_ENGINES: dict[str, Callable[[argparse.Namespace, Workload], AbstractContextManager[Engine]]] = {
+    "spark": _on_spark,
+    "simulation": _simulated,
+}
+
+
+def _check_engine(options: argparse.Namespace) -> None:
+    """Refuse what means nothing to the engine that is asked for."""
+    if options.cores is not None:
+        whole("cores", options.cores, at_least=1)
+        if options.engine == "simulation":
+            raise InvalidValueError(
+                f"cores={options.cores} means nothing to a simulation, where no instance is in "
+                "another's way; leave it out, or take --engine spark"
+            )
+    if options.rate is not None and options.engine == "spark":
+        raise InvalidValueError(
+            f"rate={options.rate} means nothing on Spark, where a batch comes when the one before "
+            "is done; leave it out, or take --engine simulation"
+        )
 
 
 class Output(Console):
@@ -47,11 +90,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "NAME=STRATEGY+STRATEGY; the first is what others are measured against (default: "
         f"{', '.join(DEFAULT)})",
     )
+    add(
+        "--engine",
+        choices=list(_ENGINES),
+        default="spark",
+        help="where it is run: on Spark on this machine, where results are checked; or simulated "
+        "on as many machines as there are instances, which tells how long tuples take (default: "
+        "spark)",
+    )
     add("--batches", type=int, default=12, help="how many micro-batches (default: 12)")
     add("--every", type=int, default=3, help="batches between decisions (default: 3)")
     add("--scale", type=float, default=1.0, help="how large the workload is (default: 1)")
     add("--seed", type=int, default=0, help="of the workload (default: 0)")
-    add("--cores", type=int, help="how many cores to use (default: all)")
+    add("--cores", type=int, help="how many cores Spark uses (default: all)")
+    add(
+        "--rate",
+        type=float,
+        help="how many tuples a second come in at each source of a simulation (default: as the "
+        "workload says)",
+    )
     add("--json", type=Path, metavar="FILE", help="write all figures to a file")
 
 
@@ -64,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
     variants = variants_of(options.variants or DEFAULT)
     whole("batches", options.batches, at_least=_WARM_UP + 1)
     whole("every", options.every, at_least=1)
-    cores = "*" if options.cores is None else whole("cores", options.cores, at_least=1)
+    _check_engine(options)
     stream = chosen.batches(options.batches, scale=options.scale, seed=options.seed)
     _check_writable(options.json)
     console.print(f"{chosen.name}: {chosen.about}.", highlight=False, soft_wrap=True)
@@ -79,16 +136,14 @@ def run(options: argparse.Namespace) -> int:
             transient=True,
             disable=not errors.is_terminal,
         ) as progress,
-        TemporaryDirectory(prefix="penstock-compare-") as folder,
     ):
-        shown = progress.add_task("starting Spark", total=steps)
+        shown = progress.add_task(f"starting {options.engine}", total=steps)
 
         def watch(step: Step) -> None:
             words = f"batch {step.batch}, {step.variant or 'sequential run'}"
             progress.update(shown, advance=1, description=words)
 
-        with quiet_session(cores) as session:
-            engine = SparkEngine(checkpoint=folder, spark=session, every=options.every)
+        with _ENGINES[options.engine](options, chosen) as engine:
             comparison = compare(
                 chosen.topology,
                 stream,

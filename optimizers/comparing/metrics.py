@@ -189,12 +189,14 @@ def _seconds(value: float) -> str:
     return f"{value:.3g}"
 
 
-_LATENCY = Figure(
-    "latency of a tuple, mean s",
-    _per_batch(lambda batch: None if batch.latency is None else batch.latency.mean),
-    _seconds,
-    more=False,
-)
+def mean_latency(batches: Batches, _: Batches = ()) -> Measure | None:
+    """Return how long a tuple took on average; None if that is not known of all batches."""
+    return _per_batch(lambda batch: None if batch.latency is None else batch.latency.mean)(
+        batches, ()
+    )
+
+
+_LATENCY = Figure("latency of a tuple, mean s", mean_latency, _seconds, more=False)
 
 
 def _figures(first: str) -> Iterator[Figure]:

@@ -6,6 +6,7 @@ from optimizers.comparing.metrics import (
     Measure,
     batches_of,
     local_share,
+    mean_latency,
     remote_bytes,
     speed_beside,
 )
@@ -44,6 +45,7 @@ def _sentences(
 ) -> Iterator[str]:
     yield from _about_strategies(variants)
     yield from _about_locality(variants, span)
+    yield from _about_latency(variants, span)
     yield from _about_results(variants)
     if imagined:
         yield (
@@ -102,6 +104,27 @@ def _fewer(here: float | None, there: float | None) -> str:
         return ""
     less = f"{1 - here / there:.0%} fewer" if here < (1 - _NOTABLE) * there else "no fewer"
     return f"{less} bytes between nodes, "
+
+
+def _about_latency(variants: Sequence[Outcome], span: Sequence[int]) -> Iterator[str]:
+    """Say with whom tuples are done soonest, where that is known."""
+    found = {v.name: mean_latency(batches_of(v, span)) for v in variants}
+    known = {name: measure.value for name, measure in found.items() if measure is not None}
+    if len(known) < len(variants) or len(variants) == 1:
+        return
+    first, best = next(iter(known)), min(known, key=known.__getitem__)
+    if known[best] < (1 - _NOTABLE) * known[first]:
+        yield (
+            f"A tuple is done after {_duration(known[best])} on average with {best}, after "
+            f"{_duration(known[first])} with {first}."
+        )
+    else:
+        yield f"With none of the others a tuple is done notably sooner than with {first}."
+
+
+def _duration(seconds: float) -> str:
+    """Write a time for people."""
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _speed(beside: Measure) -> str:

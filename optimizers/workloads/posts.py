@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from optimizers.folds.aggregates import Count
 from optimizers.folds.fold import Emit
+from optimizers.simulation import Work
 from optimizers.topology import Topology
 from optimizers.workloads.workload import Batch, Workload
 from sketches.arrays import Floats, Integers
@@ -126,6 +128,12 @@ _JOB = (
     .then("by_tag", key="tag", parallelism=6, apply=Count())
 )
 
+_COUNTING = Work(20e-6, state_bytes=50)  # what engines take that go tuple by tuple
+_SIMULATED: dict[str, Any] = {
+    "work": {"by_place": _COUNTING, "by_tag": _COUNTING},
+    "rate": 200_000,  # two thirds of what six instances can count
+}
+
 TRENDING = Workload(
     name="trending",
     about=(
@@ -134,6 +142,7 @@ TRENDING = Workload(
     ),
     topology=_JOB,
     stream=trending,
+    **_SIMULATED,
 )
 
 SHUFFLED = Workload(
@@ -144,4 +153,5 @@ SHUFFLED = Workload(
     ),
     topology=_JOB,
     stream=shuffled,
+    **_SIMULATED,
 )

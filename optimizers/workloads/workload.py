@@ -1,7 +1,7 @@
 """What a workload is: a job, and a stream of any length for it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 
 import pyarrow as pa
@@ -9,8 +9,13 @@ import pyarrow as pa
 from optimizers.errors import InvalidValueError, PenstockError
 from optimizers.names import check_name
 from optimizers.runtime.task.user_errors import raised_by, said
+from optimizers.simulation import Network, SimulationEngine, Work
 from optimizers.topology import Topology
 from sketches import checks
+from sketches.values import FrozenMap
+
+NETWORK = Network(latency=0.0005, bandwidth=125e6)
+"""Between the nodes of a simulation, unless another is given: half a millisecond, 1 Gbit/s."""
 
 _LARGEST = 1000.0  # scale; a batch of it already takes tens of gigabytes
 
@@ -27,12 +32,17 @@ class Workload:
         about: in a sentence, what the stream is like and what can be seen on it.
         topology: the job.
         stream: makes the batches, without end, for a scale and a seed.
+        work: what the work of each operator takes in a simulation, which computes nothing by
+            itself; of those not named, nothing.
+        rate: how many tuples a second come in there, at each source.
     """
 
     name: str
     about: str
     topology: Topology
     stream: Callable[[float, int], Iterator[Batch]]
+    work: Mapping[str, Work] = field(default_factory=FrozenMap)
+    rate: float | None = None
 
     def __post_init__(self) -> None:
         check_name("workload", self.name)
@@ -51,6 +61,60 @@ class Workload:
                 f"workload {self.name!r}: stream={self.stream!r} is not a function; give one of a "
                 "scale and a seed that yields batches"
             )
+        given: object = self.work
+        if not isinstance(given, Mapping) or not all(isinstance(w, Work) for w in given.values()):
+            raise InvalidValueError(
+                f"workload {self.name!r}: work={self.work!r} does not name the work of operators; "
+                "write {'count': Work(20e-6)}"
+            )
+        object.__setattr__(self, "work", FrozenMap(self.work))
+        for operator in self.work:
+            self.topology.operator(operator)  # or say which there are
+        if self.rate is not None:
+            object.__setattr__(self, "rate", checks.number("rate", self.rate, above=0))
+
+    def simulation(
+        self,
+        *,
+        every: int = 3,
+        rate: float | None = None,
+        network: Network = NETWORK,
+        seed: int = 0,
+    ) -> SimulationEngine:
+        """Return an engine that simulates the job at the workload's rate.
+
+        >>> from optimizers.workloads import workload
+        >>> workload("trending").simulation().rate
+        200000.0
+
+        Args:
+            every: after how many batches the optimizer is asked.
+            rate: how many tuples a second come in at each source; by default as the workload says.
+            network: what lies between the nodes.
+            seed: of all that happens by chance.
+
+        Raises:
+            InvalidValueError: the workload does not say what takes time, or how fast tuples come.
+        """
+        if not self.work:
+            last = self.topology.order[-1]
+            raise InvalidValueError(
+                f"workload {self.name!r} does not say what takes time, and a simulation computes "
+                f"nothing by itself; give Workload(work={{{last!r}: Work(20e-6)}}), or run it on "
+                "Spark"
+            )
+        if rate is None and self.rate is None:
+            raise InvalidValueError(
+                f"workload {self.name!r} does not say how fast tuples come in a simulation; give "
+                "Workload(rate=1000), say, or another rate"
+            )
+        return SimulationEngine(
+            every=every,
+            rate=self.rate if rate is None else rate,
+            work=self.work,
+            network=network,
+            seed=seed,
+        )
 
     def batches(self, number: int, *, scale: float = 1.0, seed: int = 0) -> Iterator[Batch]:
         """Return the first batches of the stream.

@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 import sys
 from contextlib import contextmanager
 
@@ -13,6 +14,9 @@ from optimizers.cli import compare, main
 from optimizers.comparing import Comparison, Difference, Outcome, RunSummary, Step
 from optimizers.control.part_summaries import EdgeSummary, OperatorSummary
 from optimizers.plugins import registered
+from optimizers.simulation import SimulationEngine
+from optimizers.spark import command_session
+from optimizers.workloads import workload
 
 
 def facts(batch, local):
@@ -44,7 +48,7 @@ def asked(monkeypatch):
         options["watch"](Step(0, "", 0.1))
         return seen["result"]
 
-    monkeypatch.setattr(compare, "quiet_session", session)
+    monkeypatch.setattr(command_session, "quiet_session", session)
     monkeypatch.setattr(compare, "compare", compared)
     return seen
 
@@ -100,6 +104,17 @@ def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
         (["--json", "/proc/x.json"], "/proc/x.json cannot be written"),
         (["--json", "/proc"], "/proc cannot be written"),
         (["--scale", "1e9"], "scale=1000000000.0 is out of range"),
+        (["--rate", "10"], "rate=10.0 means nothing on Spark, where a batch comes when the one"),
+        (["--engine", "simulation", "--rate", "0"], "rate=0.0 is out of range"),
+        (["--engine", "simulation", "--cores", "2"], "cores=2 means nothing to a simulation"),
+        (
+            ["--engine", "simulation", "any_workloads:untimed"],
+            "workload 'untimed' does not say what takes time, and a simulation computes nothing by",
+        ),
+        (
+            ["--engine", "simulation", "any_workloads:unpaced"],
+            "workload 'unpaced' does not say how fast tuples come in a simulation; give Workload(r",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_code_2(asked, arguments, message, capsys):
@@ -109,6 +124,45 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_2(asked, arguments, messa
     assert f"penstock: {message}" in told
     assert 1 == told.count("\n")
     assert "engine" not in asked
+
+
+def test_a_simulation_is_asked_for_with_its_rate_and_without_spark(asked):
+    options = ["--every", "2", "--seed", "5", "--batches", "4"]
+
+    assert 0 == main(["compare", "reach", "--engine", "simulation", "--rate", "50", *options])
+
+    engine = asked["engine"]
+    assert isinstance(engine, SimulationEngine)
+    assert (2, 50.0, 5) == (engine.every, engine.rate, engine.seed)
+    assert workload("reach").work == engine.work
+    assert "cores" not in asked
+    assert 0 == main(["compare", "--engine", "simulation"])
+    assert workload("trending").rate == asked["engine"].rate
+
+
+def test_a_workload_that_says_no_rate_takes_one_from_the_command(asked):
+    arguments = ["compare", "any_workloads:unpaced", "--engine", "simulation", "--rate", "7"]
+
+    assert 0 == main(arguments)
+    assert 7.0 == asked["engine"].rate
+
+
+def test_nothing_of_spark_is_loaded_for_a_simulation():
+    program = (
+        "import sys\n"
+        "from optimizers.cli import main\n"
+        "code = main('compare --engine simulation --scale .01 --batches 4'.split())\n"
+        "assert not code\n"
+        "assert 'pyspark' not in sys.modules\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert "a simulation with Network(latency=0.0005, bandwidth=125000000.0" in ran.stdout
+    assert "latency of a tuple, mean s" in ran.stdout
+    assert "Times are simulated" in ran.stdout
 
 
 def test_in_a_terminal_the_best_are_coloured_and_names_are_only_text():

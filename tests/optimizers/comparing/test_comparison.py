@@ -163,6 +163,20 @@ def test_the_summary_says_who_keeps_tuples_local_and_what_that_saves():
     assert "one machine" not in comparison(HASH, OURS, imagined=False).summary()
 
 
+def test_the_summary_says_with_whom_tuples_are_done_sooner_where_that_is_known():
+    def timed(name, mean):
+        spread = Spread(mean, mean, mean, mean)
+        return outcome(name, [replace(facts(b), latency=spread) for b in range(6)])
+
+    fast = comparison(timed("hash", 2.5), timed("ours", 0.0125)).summary()
+    slow = comparison(timed("hash", 0.25), timed("ours", 0.249)).summary()
+
+    assert "A tuple is done after 12.5 ms on average with ours, after 2.5 s with hash." in fast
+    assert "With none of the others a tuple is done notably sooner than with hash." in slow
+    assert "done" not in comparison(HASH, timed("ours", 0.1)).summary()
+    assert "done" not in comparison(timed("hash", 0.1)).summary()
+
+
 def test_the_summary_does_not_boast_of_bytes_that_are_not_saved():
     also = outcome("ours", [facts(b, local=0.9, remote=99.0) for b in range(6)])
 
