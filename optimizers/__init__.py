@@ -47,6 +47,7 @@ from optimizers.statistics import (
     Probe,
     Statistics,
 )
+from optimizers.strategies.albic import Albic
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Fixed, Hash
 from optimizers.strategies.locality import Locality
@@ -57,6 +58,7 @@ from sketches.cost_sketch import CostSketch
 __version__ = "0.1.0"
 
 __all__ = [
+    "Albic",
     "BatchTime",
     "Chain",
     "Cluster",

@@ -1,6 +1,6 @@
 """What is remembered of earlier epochs, so that a strategy without a memory of its own has one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -186,6 +186,12 @@ class Past:
     def __bool__(self) -> bool:
         """Whether anything is remembered."""
         return bool(self.epochs or self.groups)
+
+    def without(self, operators: Iterable[str]) -> "Past":
+        """Return it without the loads of operators whose keys get other groups."""
+        gone = set(operators)
+        kept = {name: loads for name, loads in self.groups.items() if name not in gone}
+        return Past(self.epochs, kept) if gone else self
 
     def since(self, part: str) -> int | None:
         """Return how many epochs ended since a decision changed this part of the plan.

@@ -32,6 +32,8 @@ from grouping.groupings import (
 from optimizers.entry_points import imported, offered, place_of
 from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.optimizer import Optimizer
+from optimizers.strategies.albic import Albic
+from optimizers.strategies.albic_published import PublishedAlbic
 from optimizers.strategies.balanced_keys import BalancedKeys
 from optimizers.strategies.ds2 import Ds2
 from optimizers.strategies.everywhere import Everywhere
@@ -73,6 +75,8 @@ _OURS = FrozenMap(
             ("osg", Osg, "each tuple to the instance that finishes it first, by learned costs"),
             ("osg-published", PublishedOsg, "osg by the method of its paper"),
             ("ds2", Ds2, "as many instances as rates need, by what operators could do"),
+            ("albic", Albic, "key groups on nodes so that load is even, under a budget for moves"),
+            ("albic-published", PublishedAlbic, "albic by the method of its paper"),
             ("balanced-keys", BalancedKeys, "equal shares for all instances, heavy keys by name"),
             # Groupings, on all edges that they fit.
             ("fields", Fields, "all tuples of a key to one instance, by hash"),

@@ -276,6 +276,7 @@ class Statistics:
             },
             groups={name: seen.groups(name, groups) for name, groups in self.groups.items()},
             instances=seen.instances(self.instances, self.groups),
+            past=self.past.without([name for name in self.past.groups if seen.regroups(name)]),
             traffic={
                 hop: GroupTraffic(*seen.traffic(hop, known.sources, known.targets, known.tuples))
                 if any(map(seen.regroups, hop))

@@ -41,7 +41,8 @@ def flux(problem: PlacementProblem) -> Nodes:
             for chosen in mine[np.argsort(after, kind="stable")[: int((after < worst).sum())]]:
                 tried = at.copy()
                 tried[chosen] = empty
-                if not problem.draining[empty] and problem.affords(problem.cost(tried)):
+                may = problem.able[chosen, empty] and not problem.draining[empty]
+                if may and problem.affords(problem.cost(tried)):
                     at, moved = tried, True
                     break
     return at
@@ -73,6 +74,9 @@ def readjusted(problem: PlacementProblem) -> Nodes:
             tried[one] = empty
             if other != nothing:
                 tried[other] = full
+            back = other == nothing or problem.able[other, full]
+            if not (back and problem.able[one, empty]):
+                continue
             cost = problem.cost(tried)
             worth = gained[tuple(place)] / max(cost - problem.cost(at), ROUNDING)
             if problem.affords(cost) and worth > highest:
@@ -91,7 +95,9 @@ def longest_first(problem: PlacementProblem) -> Nodes:
     usage = np.where(problem.draining, np.inf, 0.0)
     at = problem.current.copy()
     for group in np.argsort(-loads, kind="stable").tolist():
-        after = usage + loads[group] / problem.capacities
+        after = np.where(problem.able[group], usage + loads[group] / problem.capacities, np.inf)
+        if np.isinf(after).all():  # all nodes that it may be on drain
+            continue
         at[group] = int(after.argmin())
         usage[at[group]] = after[at[group]]
     return at
@@ -122,4 +128,5 @@ def cola(
     graph = metis.Graph(pulls.starts, pulls.partners, weights)
     parts = metis.split(graph, loads, shares, tolerances, seed=seed)
     found: Nodes = staying[parts].astype(np.int32)
-    return found
+    may = problem.able[np.arange(problem.groups), found]
+    return np.where(may, found, problem.current)

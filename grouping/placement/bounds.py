@@ -37,7 +37,9 @@ def least_distance(problem: PlacementProblem) -> float:
             low = middle
         else:
             high = middle
-    heaviest = problem.loads.max(axis=1, initial=0.0)
+    # A group on a node that drains may stay there; one elsewhere ends up on a node that stays.
+    bound = ~problem.draining[problem.current]
+    heaviest = problem.loads[:, bound].max(axis=1, initial=0.0)
     largest = heaviest / problem.capacities[~problem.draining].max() - problem.mean
     return max(low * (1 - ROUNDING), float(largest.max()), 0.0)
 

@@ -6,7 +6,7 @@ from grouping.placement.descent import Attraction, Descent, Units
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
 from grouping.placement.traffic import Traffic
 
-_WEIGHTS = 4.0 ** np.arange(5, -6, -1)
+_WEIGHTS = 8.0 ** np.arange(3, -4, -1)
 """What all traffic counts, in nodes as far from the mean as they may be; heaviest first."""
 
 

@@ -53,6 +53,8 @@ class Units:
         pinned = np.flatnonzero(problem.pins >= 0)
         elsewhere = np.arange(nodes) != problem.pins[pinned][:, None]
         np.maximum.at(price, problem.sets[pinned], np.where(elsewhere, np.inf, 0.0))
+        if not problem.able.all():
+            np.maximum.at(price, problem.sets, np.where(problem.able, 0.0, np.inf))
         loads = np.stack([np.bincount(problem.sets, row, count) for row in problem.loads])
         empty = np.zeros((len(loads), nodes))
         return cls(np.hstack([loads, empty]), np.vstack([price, np.zeros((nodes, nodes))]), count)
@@ -101,7 +103,8 @@ class Descent:
         self.spent = float(units.price[np.arange(count), self._at[:count]].sum())
         if np.isinf(self.spent):
             raise PlacementError(
-                "groups that belong together are pinned to different nodes; pin one of each set"
+                "groups that belong together are pinned to different nodes, or may be on none "
+                "together; pin one of each set"
             )
         if not problem.affords(self.spent):
             raise PlacementError(
@@ -238,11 +241,10 @@ class Descent:
         # What two units exchange with each other stays between the nodes when they are swapped.
         place = np.full(len(at), -1)
         place[others] = np.arange(len(others))
-        for row, unit in enumerate(mine[real].tolist()):
-            partners, rates = self._attraction.pulls.of(unit)  # type: ignore[union-attr]
-            columns = place[partners]
-            there = columns >= 0
-            kept[row, columns[there]] -= 2 * rates[there]
+        rows, partners, rates = self._attraction.pulls.of_all(mine[real])  # type: ignore[union-attr]
+        columns = place[partners]
+        there = columns >= 0
+        kept[rows[there], columns[there]] -= 2 * rates[there]  # each two units are there once
         return kept
 
     def _rank(
@@ -256,7 +258,8 @@ class Descent:
         """Keep the best step with each other node: by gain for its cost, as far as affordable."""
         limit = self._problem.budget * (1 + ROUNDING) - self.spent
         free = cost <= 0
-        score = np.where(free, gained * _FREE, gained / np.where(free, 1.0, cost))
+        price = np.where(free | np.isinf(cost), 1.0, cost)
+        score = np.where(free, gained * _FREE, gained / price)
         score[(gained <= _NEGLIGIBLE * self.energy) | (cost > limit)] = _NONE
         rows = score.argmax(axis=0)
         best = score[rows, np.arange(len(others))]

@@ -49,6 +49,8 @@ class PlacementProgram:
         for group in np.flatnonzero(problem.pins >= 0).tolist():
             home = self._at[int(problem.pins[group])]
             self._model += home[int(problem.sets[group])] == 1
+        for group, node in np.argwhere(~problem.able).tolist():
+            self._model += self._at[node][int(problem.sets[group])] == 0
         # (2) migration within the budget
         price = self._prices(len(sets))
         self._model += (
@@ -61,8 +63,8 @@ class PlacementProgram:
             <= problem.budget
         )
         loads = np.stack([np.bincount(problem.sets, row, len(sets)) for row in problem.loads])
-        for row, target in zip(loads, mean, strict=True):
-            for node in nodes:
+        for row, target, counted in zip(loads, mean, problem.counted, strict=True):
+            for node in np.flatnonzero(counted).tolist():
                 usage = pulp.LpAffineExpression(
                     (self._at[node][each], float(row[each] / problem.capacities[node]))
                     for each in np.flatnonzero(row).tolist()

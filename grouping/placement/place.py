@@ -11,6 +11,7 @@ from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
 from grouping.placement.milp import check_solver, improve
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
+from grouping.placement.pruning import pruned
 from grouping.placement.traffic import Traffic
 from sketches.checks import amount, number, whole
 from sketches.values import ArrayValue, protected
@@ -52,9 +53,11 @@ def place_groups(  # noqa: PLR0913
     draining: Iterable[int] = (),
     together: Iterable[Iterable[int]] = (),
     pinned: Mapping[int, int] | None = None,
+    able: Any = None,
     traffic: Traffic | None = None,
     max_load_distance: float | None = None,
     worth: float = 0.05,
+    enough: float | None = None,
     rounds: int = 0,
     time_limit: float | None = None,
     solver: str = "CBC",
@@ -81,11 +84,13 @@ def place_groups(  # noqa: PLR0913
         together: sets of groups of which each is to be on one node; sets that share a group are
             one.
         pinned: the node on which a group has to end up.
+        able: which group may be on which node, of shape (groups, nodes); without, any on any.
         traffic: what groups send each other. As much of it as can be is kept on nodes, as long as
             the load distance is within a limit.
         max_load_distance: the limit, where there is traffic; a tenth of the mean if it is left out.
         worth: with traffic, what share of it has to become local for each share of all groups
             that moves, both by cost.
+        enough: the load distance that is even enough: moves that it does not need are taken back.
         rounds: how often a part of the moves is taken back, in search of better ones.
         time_limit: how many seconds a solver looks for something better, from what was found,
             and for a better bound; without, none does.
@@ -106,6 +111,7 @@ def place_groups(  # noqa: PLR0913
         draining=draining,
         together=together,
         pinned=pinned,
+        able=able,
     )
     rounds = whole("rounds", rounds, at_least=0)
     seconds = None if time_limit is None else number("time_limit", time_limit, above=0.0)
@@ -117,6 +123,8 @@ def place_groups(  # noqa: PLR0913
         limit = _limit(problem, max_load_distance)
         found = collocated(problem, units, traffic, limit, amount("worth", worth))
     found = _emptied(problem, found)
+    if enough is not None:
+        found = pruned(problem, found, amount("enough", enough), traffic)
     bound = least_distance(problem)
     if seconds is not None:
         found, proven = improve(problem, found, seconds, solver)
@@ -196,7 +204,9 @@ def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
             continue
         excess = problem.excess(found)[:, staying]
         added = problem.loads[:, members].sum(axis=1)[:, None] / problem.capacities[staying]
-        after = (excess + added).max(axis=0)
+        after = np.where(
+            problem.able[members][:, staying].all(axis=0), (excess + added).max(axis=0), np.inf
+        )
         target = int(after.argmin())
         if after[target] <= limit:
             found[members] = staying[target]

@@ -40,6 +40,9 @@ class PlacementProblem(ArrayValue):
         sets: for each group, the number of the set that it belongs to; groups of a set end up on
             one node. A group by itself is a set of one.
         pins: for each group, the node that it has to end up on; -1 where there is a choice.
+        able: which group may be on which node, of shape (groups, nodes): where it is now, and on
+            nodes that do not drain. A node on which nothing with load in a dimension may be has
+            no target there.
     """
 
     loads: Floats
@@ -50,9 +53,11 @@ class PlacementProblem(ArrayValue):
     budget: float
     sets: Integers
     pins: Nodes
+    able: Marks
 
     def __post_init__(self) -> None:
-        for name in ("loads", "current", "capacities", "draining", "costs", "sets", "pins"):
+        names = "loads", "current", "capacities", "draining", "costs", "sets", "pins", "able"
+        for name in names:
             object.__setattr__(self, name, protected(getattr(self, name)))
 
     @classmethod
@@ -68,6 +73,7 @@ class PlacementProblem(ArrayValue):
         draining: Iterable[int] = (),
         together: Iterable[Iterable[int]] = (),
         pinned: Mapping[int, int] | None = None,
+        able: Any = None,
     ) -> "PlacementProblem":
         """Check and build a problem; see `grouping.placement.place_groups` for the arguments."""
         count = whole("nodes", nodes, at_least=1)
@@ -103,6 +109,7 @@ class PlacementProblem(ArrayValue):
             budget=amount("budget", budget),
             sets=_sets(together, groups),
             pins=_pins(pinned or {}, groups, count),
+            able=_able(able, homes, groups, leaving),
         )
 
     def joined(
@@ -125,15 +132,23 @@ class PlacementProblem(ArrayValue):
     @cached_property
     def mean(self) -> Floats:
         """The target usage of nodes that stay, by dimension."""
-        power = self.capacities[~self.draining].sum()
-        found: Floats = self.loads.sum(axis=1) / power
+        power = (self.counted * np.where(self.draining, 0.0, self.capacities)).sum(axis=1)
+        found: Floats = self.loads.sum(axis=1) / np.where(power > 0, power, np.inf)
+        return found
+
+    @cached_property
+    def counted(self) -> Marks:
+        """Which nodes can have load, by dimension and node."""
+        if self.able.all():
+            return np.ones((len(self.loads), self.nodes), dtype=np.bool_)
+        found: Marks = ((self.loads > 0).astype(np.float64) @ self.able.astype(np.float64)) > 0
         return found
 
     def excess(self, assignment: Nodes) -> Floats:
         """Return by how much each node's usage is above its target, by dimension and node."""
         held = [np.bincount(assignment, row, self.nodes) for row in self.loads]
         usage: Floats = np.stack(held) / self.capacities
-        target = np.where(self.draining, 0.0, self.mean[:, None])
+        target = np.where(self.counted & ~self.draining, self.mean[:, None], 0.0)
         found: Floats = usage - target
         return found
 
@@ -154,12 +169,13 @@ class PlacementProblem(ArrayValue):
         return cost <= self.budget * (1 + ROUNDING)
 
     def whole(self, assignment: Nodes) -> bool:
-        """Return whether each set of groups is on one node, and each that is pinned on its own."""
+        """Return whether each set is on one node, and each group where it may and has to be."""
         first = np.full(int(self.sets.max(initial=-1)) + 1, -1)
         first[self.sets[::-1]] = assignment[::-1]
         pinned = self.pins >= 0
         kept = assignment[pinned] == self.pins[pinned]
-        return bool((assignment == first[self.sets]).all() and kept.all())
+        able = self.able[np.arange(self.groups), assignment]
+        return bool((assignment == first[self.sets]).all() and kept.all() and able.all())
 
 
 def _amounts(name: str, values: Any) -> Floats:
@@ -196,6 +212,28 @@ def _numbers(name: str, values: Any, length: int, limit: int, what: str) -> Node
             f"{limit - 1}"
         )
     return array.astype(np.int32)
+
+
+def _able(values: Any, current: Nodes, groups: int, draining: Marks) -> Marks:
+    """Return which group may be on which node: where it is, and on nodes that do not drain."""
+    nodes = len(draining)
+    here: Marks = np.arange(nodes) == current[:, None]
+    if values is None:
+        return here | ~draining
+    array = numeric("able", values)
+    if array.shape != (groups, nodes) or array.dtype.kind != "b":
+        raise InvalidValueError(
+            f"able of shape {array.shape} and type {array.dtype}: give True or False for each of "
+            f"{groups} groups and {nodes} nodes"
+        )
+    wrong = np.flatnonzero(~array[np.arange(groups), current])
+    if len(wrong):
+        group = int(wrong[0])
+        raise InvalidValueError(
+            f"able[{group}, {current[group]}] is False, and group {group} is on that node; a group "
+            "may stay where it is"
+        )
+    return here | (array & ~draining)
 
 
 def _pins(pinned: Mapping[int, int], groups: int, nodes: int) -> Nodes:

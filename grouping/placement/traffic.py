@@ -93,6 +93,17 @@ class Pulls:
         np.add.at(found, cells, self.rates)
         return found.reshape(count, nodes)
 
+    def of_all(self, units: Integers) -> tuple[Integers, Integers, Floats]:
+        """Return the partners of some sets in a row, and how much each pair exchanges.
+
+        The first array says, for each partner, which of the sets it is one of.
+        """
+        counts = self.starts[units + 1] - self.starts[units]
+        rows = np.repeat(np.arange(len(units)), counts)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = self.starts[units][rows] + within
+        return rows, self.partners[places], self.rates[places]
+
     def of(self, unit: int) -> tuple[Integers, Floats]:
         """Return the partners of a set, and how much it exchanges with each."""
         span = slice(self.starts[unit], self.starts[unit + 1])

@@ -91,13 +91,9 @@ class Remembering:
             replace(known, decision=decision) if known.epoch == epoch else known
             for known in self.past.epochs
         )
-        regrouped = {about for part, about in decision.parts if part == "routing"}
-        kept = {
-            name: loads
-            for name, loads in self.past.groups.items()
-            if not (decision.applied and name in regrouped)
-        }
-        self.past = Past(epochs, kept)
+        regrouped = [about for part, about in decision.parts if part == "routing"]
+        known = Past(epochs, self.past.groups)
+        self.past = known.without(regrouped) if decision.applied else known
 
 
 def parts_of(plan: Plan) -> tuple[tuple[str, str], ...]:

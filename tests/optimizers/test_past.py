@@ -5,7 +5,8 @@ import copy
 import numpy as np
 import pytest
 
-from optimizers import Note, Statistics, Topology
+from grouping.routing_table import GroupTable
+from optimizers import Cluster, Layout, Note, Plan, Statistics, Topology
 from optimizers.errors import InvalidValueError, PenstockError, UnknownNameError
 from optimizers.past import MOST_EPOCHS, MOST_NOTES, Past, PastDecision, PastEpoch, PastGroups
 
@@ -77,6 +78,16 @@ def test_what_cannot_have_been_is_refused(make, words):
     with pytest.raises(PenstockError) as caught:
         make()
     assert words in str(caught.value)
+
+
+def test_loads_of_other_groups_are_not_known_under_another_table():
+    cluster = Cluster.uniform(1)
+    table = GroupTable([1, 2, 3], [0, 0, 0], 4)
+    now, later = (Layout.of(JOB, cluster, plan) for plan in (Plan(), Plan(routing={"a": table})))
+    seen = Statistics(past=Past((PastEpoch(0),), {"a": PastGroups(cpu=np.ones(4))}))
+
+    assert seen.under(now, now).past == seen.past
+    assert seen.under(now, later).past == Past((PastEpoch(0),))
 
 
 def test_statistics_refuse_a_past_of_another_job():

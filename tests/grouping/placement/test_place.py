@@ -2,11 +2,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grouping.errors import PlacementError
 from grouping.placement import PlacementProblem, least_distance, place_groups
+from grouping.placement.baselines import flux, longest_first, readjusted
 from grouping.placement.descent import Descent, Units
 from grouping.placement.milp import PlacementProgram
 from sketches.errors import InvalidValueError, MissingPackageError
@@ -35,7 +36,17 @@ def problems(draw, *, most_groups=6, most_nodes=3):
         "migration_cost": draw(st.lists(st.integers(0, 4), min_size=groups, max_size=groups)),
         "capacities": draw(st.lists(st.integers(1, 3), min_size=nodes, max_size=nodes)),
         "draining": sorted(draining),
+        "able": draw(st.none() | marks(current, nodes)),
     }
+
+
+@st.composite
+def marks(draw, current, nodes):
+    """Which group may be on which node, where it is included."""
+    row = st.lists(st.booleans(), min_size=nodes, max_size=nodes)
+    able = np.array(draw(st.lists(row, min_size=len(current), max_size=len(current))))
+    able[np.arange(len(current)), current] = True
+    return able
 
 
 @st.composite
@@ -255,3 +266,86 @@ def test_a_solver_that_is_not_installed_is_named(monkeypatch):
 
     with pytest.raises(MissingPackageError, match="pip install highspy"):
         place_groups([1, 2], [0, 1], 2, budget=1, solver="HiGHS")
+
+
+def test_nothing_goes_to_a_node_that_drains_however_empty_that_is():
+    loads, current = [4.0] * 6 + [1.0], [0] * 6 + [2]
+    found = place_groups(loads, current, 3, budget=7, draining=[2])
+
+    assert not (found.assignment == 2).any()
+    for budget in range(4):  # also where moving there would even out most for its cost
+        found = place_groups([9.0, 9.0, 1.0], [0, 0, 1], 3, budget=budget, draining=[2])
+        assert not (found.assignment == 2).any()
+
+
+def test_the_bound_leaves_groups_on_nodes_that_drain_where_they_may_stay():
+    # Ten nodes stay and have one each; the eleventh drains and keeps 10, as nothing may move.
+    problem = PlacementProblem.of([1.0] * 10 + [10.0], range(11), 11, budget=0, draining=[10])
+
+    assert problem.distance(problem.current) == 1.0
+    assert least_distance(problem) <= 1.0
+
+
+def test_a_node_where_no_group_with_load_may_be_has_no_target():
+    able = np.array([[True, True, False]] * 4)
+    found = place_groups([2.0] * 4, [0] * 4, 3, budget=4, able=able)
+
+    assert sorted(found.assignment.tolist()) == [0, 0, 1, 1]
+    assert found.load_distance == 0
+
+
+@settings(max_examples=20)
+@given(problems(most_groups=5))
+def test_the_program_places_groups_where_they_may_be(given):
+    problem = PlacementProblem.of(**{**given, "draining": []})
+    found, bound = PlacementProgram(problem).solve(20.0)
+    least = min(problem.distance(assignment) for assignment in affordable(problem))
+
+    assert problem.whole(found)
+    assert problem.affords(problem.cost(found))
+    assert problem.distance(found) <= least + 1e-6
+    assert bound <= least + 1e-6
+
+
+@pytest.mark.parametrize("enough", [0.0, 0.5, 2.0, 9.0])
+def test_moves_that_are_not_needed_are_taken_back(enough):
+    drawn = np.random.default_rng(8)
+    loads, current = drawn.gamma(2.0, 1.0, 40), drawn.integers(0, 4, 40)
+    all_moves = place_groups(loads, current, 4, budget=40)
+    found = place_groups(loads, current, 4, budget=40, enough=enough)
+    problem = PlacementProblem.of(loads, current, 4, budget=40)
+
+    assert found.load_distance <= max(enough, all_moves.load_distance) * (1 + 1e-9)
+    assert found.moves <= all_moves.moves
+    for group in np.flatnonzero(found.assignment != current):
+        tried = found.assignment.copy()
+        tried[group] = current[group]
+        assert problem.distance(tried) > max(enough, all_moves.load_distance)
+
+
+def test_moves_off_nodes_that_drain_are_never_taken_back():
+    found = place_groups([1.0] * 4, [0, 1, 2, 2], 3, budget=4, draining=[2], enough=100.0)
+
+    assert not (found.assignment == 2).any()
+
+
+@given(problems())
+def test_rivals_place_groups_only_where_they_may_be(given):
+    problem = PlacementProblem.of(**given)
+
+    for place in (flux, readjusted, longest_first):
+        found = place(problem)
+        assert problem.able[np.arange(problem.groups), found].all()
+
+
+@pytest.mark.parametrize(
+    ("able", "words"),
+    [
+        ([[True, True]], "give True or False for each of 2 groups and 2 nodes"),
+        ([[1, 1], [1, 1]], "give True or False"),
+        ([[False, True], [True, True]], r"able\[0, 0\] is False"),
+    ],
+)
+def test_where_groups_may_be_is_checked(able, words):
+    with pytest.raises(InvalidValueError, match=words):
+        place_groups([1.0, 1.0], [0, 1], 2, budget=1, able=able)

@@ -1,0 +1,299 @@
+"""Albic: which node holds which key group, so that all nodes have as much to do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from grouping.placement.place import GroupPlacement, place_groups
+from grouping.placement.problem import ROUNDING
+from optimizers.cluster import Cluster
+from optimizers.deployment import Deployment
+from optimizers.errors import InvalidValueError
+from optimizers.layout import Layout
+from optimizers.migration import Migration, migration_between
+from optimizers.optimizer import Optimizer
+from optimizers.past import RESOURCES
+from optimizers.plan import Note, Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.strategies.albic_published import PublishedAlbic
+from optimizers.strategies.group_layout import GroupLayout, hindrance
+from optimizers.strategies.group_loads import GroupLoads
+from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.topology import Topology
+from sketches import checks
+from sketches.arrays import Floats
+
+_LEAST_LOCAL = 0.01  # the share of the traffic that has to become local for moves to be worth it
+
+
+@dataclass(frozen=True)
+class Albic(Optimizer):
+    """Decides which node holds which key group, so that all nodes have as much to do.
+
+    >>> import numpy as np
+    >>> from optimizers import GroupStatistics
+    >>> job = Topology.source("s").then("count", key="word", parallelism=2, key_groups=4)
+    >>> load = np.array([0.3, 0.3, 0.1, 0.1])
+    >>> seen = Statistics(groups={"count": GroupStatistics(load, load, load, 1000 * load)})
+    >>> plan = Albic(budget="50 %").plan(job, Cluster.uniform(2), seen, Plan())
+    >>> plan.placement["count"].groups  # three tenths against one, from each to the other
+    (1, 0, 0, 1)
+
+    Groups are moved one by one, or swapped, as long as that evens out what nodes have to do and
+    the budget for moving state is not spent. On Spark stages run one after another, so each stage
+    is to be even by itself. Groups that send each other much come to one node where that does not
+    make the load uneven. Groups take the keys that tables name along. As long as nodes are even
+    enough, nothing moves; once they are not, just what it takes to be well within the limit.
+
+    Attributes:
+        budget: what the moves of one decision may cost: seconds of pause, bytes or a share of the
+            state, or a number of groups, as in ``"2 s"``, ``"64 MB"``, ``"10 %"``, ``"20 groups"``.
+        max_load_distance: how far a node may be from the mean before groups move, as a share of
+            the mean (of the heaviest stage).
+        resource: which load is to be even, ``"cpu"``, ``"memory"`` or ``"network"``; None for the
+            one of which the largest share is in use.
+        by_stage: whether each stage is to be even by itself, as on Spark; else the sum of all, as
+            in engines where they run at the same time.
+        worth: what share of the traffic has to become local for each share of the state that moves.
+        lasting: what earlier epochs count in the load of a group.
+        rounds: how often a part of the moves is taken back, in search of better ones.
+
+    References:
+        K. G. S. Madsen, Y. Zhou, J. Cao, "Integrative dynamic reconfiguration in a parallel stream
+        processing engine", ICDE 2017.
+    """
+
+    budget: str | MigrationBudget = "10 %"
+    max_load_distance: float = 0.1
+    resource: str | None = None
+    by_stage: bool = True
+    worth: float = 0.05
+    lasting: float = 0.5
+    rounds: int = 4
+
+    observes = frozenset({Probe.GROUPS})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", MigrationBudget.of(self.budget))
+        distance = checks.number("max_load_distance", self.max_load_distance, above=0)
+        object.__setattr__(self, "max_load_distance", distance)
+        if self.resource is not None and self.resource not in RESOURCES:
+            raise InvalidValueError(
+                f"resource={self.resource!r} is no resource; use one of {', '.join(RESOURCES)}"
+            )
+        if not isinstance(self.by_stage, bool):
+            raise InvalidValueError(f"by_stage={self.by_stage!r} is not a bool; give True or False")
+        object.__setattr__(self, "worth", checks.amount("worth", self.worth))
+        object.__setattr__(self, "lasting", checks.amount("lasting", self.lasting, up_to=1.0))
+        object.__setattr__(self, "rounds", checks.whole("rounds", self.rounds, at_least=0))
+
+    @staticmethod
+    def published(
+        *,
+        budget: str | MigrationBudget = "10 %",
+        max_load_distance: float = 0.1,
+        score_factor: float = 1.5,
+        max_partition_load: float | None = None,
+        seed: int = 0,
+    ) -> PublishedAlbic:
+        """Return the paper's method, as a baseline."""
+        return PublishedAlbic(
+            budget=budget,
+            max_load_distance=max_load_distance,
+            score_factor=score_factor,
+            max_partition_load=max_partition_load,
+            seed=seed,
+        )
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Propose nodes for the key groups of all operators whose loads were seen."""
+        reason = hindrance(topology)
+        if reason:
+            return self.idle(reason)
+        loads = GroupLoads.of(topology, statistics, self.resource, self.lasting)
+        if loads is None:
+            return Plan()
+        if loads.lacking:
+            text = f"nothing moves: the loads of {' and '.join(loads.lacking)} were not observed"
+            return Plan(notes=(self.note("the job", text),))
+        layout = GroupLayout(Layout.of(topology, cluster, current), cluster, tuple(loads.names))
+        return _Proposal(self, layout, loads, statistics).plan
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """Where key groups could be, and whether that is worth moving them."""
+
+    strategy: Albic
+    groups: GroupLayout
+    loads: GroupLoads
+    statistics: Statistics
+
+    @property
+    def plan(self) -> Plan:
+        """What is decided."""
+        if not self.scale:
+            return self._left("no load was seen")
+        placed = self._placed
+        if not placed:
+            return self._left(self._silence)
+        moved = self._migration(placed)
+        notes = [self._of_operator(name, placed[name], moved) for name in placed]
+        return Plan(placement=placed, notes=(self._of_job(self._reason, moved), *notes))
+
+    @cached_property
+    def scale(self) -> float:
+        """The mean load of a node, of the heaviest stage."""
+        staying = np.ones(len(self.groups.nodes), dtype=np.bool_)
+        staying[self.groups.draining] = False
+        power = self.groups.capacities[staying].sum()
+        return float(self._rows.sum(axis=1).max(initial=0.0) / power)
+
+    @cached_property
+    def _rows(self) -> Floats:
+        row = self.groups.row(self.loads.loads)
+        return self.groups.dimensions(row, by_stage=self.strategy.by_stage)
+
+    @cached_property
+    def _now(self) -> GroupPlacement:
+        """Where the groups are, as a placement that moves nothing."""
+        return self._place(budget=0.0)
+
+    @cached_property
+    def _found(self) -> GroupPlacement:
+        """Where they could be."""
+        return self._place(budget=self._budget.amount, rounds=self.strategy.rounds)
+
+    def _place(self, *, budget: float, rounds: int = 0) -> GroupPlacement:
+        limit = self.strategy.max_load_distance / 2  # well within: else it is beyond soon again
+        traffic = self.groups.traffic(self.statistics)
+        return place_groups(
+            self._rows / self.scale,
+            self.groups.current,
+            len(self.groups.nodes),
+            budget=budget,
+            migration_cost=self._costs,
+            capacities=self.groups.capacities,
+            draining=self.groups.draining,
+            able=self.groups.able,
+            traffic=traffic if traffic.total and budget else None,
+            max_load_distance=limit,
+            worth=self.strategy.worth,
+            enough=limit if budget else None,
+            rounds=rounds,
+        )
+
+    @property
+    def _budget(self) -> MigrationBudget:
+        return MigrationBudget.of(self.strategy.budget)
+
+    @cached_property
+    def _costs(self) -> Floats:
+        state = self.groups.row(self.loads.state)
+        return self._budget.costs(state, self.statistics.past)
+
+    @cached_property
+    def _placed(self) -> Mapping[str, Deployment]:
+        """The deployments that change; none if that is not worth it."""
+        placed: dict[str, Deployment] = {}
+        if self._reason:
+            placed = self.groups.placed(self._found.assignment, self.groups.row(self.loads.loads))
+        return self.groups.emptied(placed) if self.groups.draining else placed
+
+    @cached_property
+    def _reason(self) -> str:
+        """Why groups move; empty if they do not."""
+        found, now = self._found, self._now
+        if not found.moves:
+            return ""
+        if self._left_on(found) < self._left_on(now):
+            return "nodes that drain are left"
+        if now.load_distance > self._limit and found.load_distance < now.load_distance - self._luck:
+            return "load is uneven"
+        if self._local(found) - self._local(now) >= _LEAST_LOCAL:
+            return "groups that talk to each other come together"
+        return ""
+
+    @property
+    def _silence(self) -> str:
+        """Why groups do not move."""
+        if self._now.load_distance <= self._limit:
+            return "left as it is: nodes are even enough"
+        if self._now.load_distance <= self._now.bound * (1 + ROUNDING):
+            return "left as it is: no placement within the budget is more even"
+        return "left as it is: too little is gained by what the budget allows to move"
+
+    @property
+    def _limit(self) -> float:
+        """How far nodes may be from the mean, with what may be chance."""
+        return self.strategy.max_load_distance + self._luck
+
+    @cached_property
+    def _luck(self) -> float:
+        """How far a node may seem to be from the mean by chance: two standard deviations."""
+        each = self.groups.row(self.loads.variances) / self.scale**2
+        held = np.bincount(self.groups.current, each, len(self.groups.nodes))
+        return 2.0 * float(np.sqrt((held / self.groups.capacities**2).max()))
+
+    def _left_on(self, placement: GroupPlacement) -> int:
+        return int(np.isin(placement.assignment, self.groups.draining).sum())
+
+    def _local(self, placement: GroupPlacement) -> float:
+        return self.groups.traffic(self.statistics).local(placement.assignment)
+
+    def _migration(self, placed: Mapping[str, Deployment]) -> Migration:
+        later = replace(self.groups.layout, homes={**self.groups.layout.homes, **placed})
+        return migration_between(self.groups.layout, later, self.statistics)
+
+    def _left(self, text: str) -> Plan:
+        figures = {} if not self.scale else self._figures(self._now)
+        return Plan(notes=(self.strategy.note("the job", text, figures),))
+
+    def _of_job(self, text: str, moved: Migration) -> Note:
+        figures = {
+            **self._figures(self._found),
+            "groups": moved.total.groups,
+            "keys": moved.total.keys,
+            "bytes": moved.bytes,
+            "cost": self._found.cost,
+            "budget": self._budget.amount,
+            "least": self._found.bound,
+        }
+        text = text or "nothing is left on nodes that drain"
+        return self.strategy.note("the job", f"{text}, by {self.loads.resource}", figures)
+
+    def _figures(self, placement: GroupPlacement) -> dict[str, float]:
+        figures = {
+            "distance then": self._now.load_distance,
+            "distance now": placement.load_distance,
+        }
+        if self.groups.traffic(self.statistics).total:
+            figures["local then"] = self._local(self._now)
+            figures["local now"] = self._local(placement)
+        if self.groups.draining:
+            figures["left to drain"] = self._left_on(placement)
+        return figures
+
+    def _of_operator(self, name: str, home: Deployment, moved: Migration) -> Note:
+        before = self.groups.layout.homes[name]
+        figures = {}
+        if name in self.groups.spans:
+            loads, mine = self.loads.loads[name], moved.by_operator.get(name)
+            figures = {
+                "imbalance then": _imbalance(before, loads),
+                "imbalance now": _imbalance(home, loads),
+                "groups": 0 if mine is None else mine.groups,
+                "keys": 0 if mine is None else mine.keys,
+                "bytes": 0 if mine is None else mine.bytes,
+            }
+        return self.strategy.note(name, "moves", figures)
+
+
+def _imbalance(home: Deployment, loads: Floats) -> float:
+    """Return how many times the average load the fullest instance has."""
+    held = np.bincount(home.groups, loads, len(home.nodes))
+    return float(held.max() / held.mean()) if held.any() else 1.0

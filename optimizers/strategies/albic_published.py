@@ -1,0 +1,127 @@
+"""Albic as its paper has it: the baseline that `Albic` is compared with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from grouping.placement.albic import albic
+from grouping.placement.problem import PlacementProblem
+from optimizers.cluster import Cluster
+from optimizers.layout import Layout
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.strategies.group_layout import GroupLayout, hindrance
+from optimizers.strategies.group_loads import GroupLoads
+from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.topology import Topology
+from sketches import checks
+from sketches.arrays import Integers
+
+
+@dataclass(frozen=True)
+class PublishedAlbic(Optimizer):
+    """Decides which node holds which key group by the paper's method.
+
+    The loads of all operators on a node add up. Each time, groups on one node that send each other
+    more than is usual are kept together, one more pair of them is brought together, and all is
+    placed as evenly as the budget allows. Nothing is remembered, and each answer is applied.
+
+    >>> import numpy as np
+    >>> from optimizers import GroupStatistics
+    >>> job = Topology.source("s").then("count", key="word", parallelism=2, key_groups=4)
+    >>> load = np.array([0.3, 0.3, 0.1, 0.1])
+    >>> seen = Statistics(groups={"count": GroupStatistics(load, load, load, 1000 * load)})
+    >>> plan = PublishedAlbic(budget="50 %").plan(job, Cluster.uniform(2), seen, Plan())
+    >>> plan.placement["count"].groups
+    (1, 0, 0, 1)
+
+    Attributes:
+        budget: what the moves of one decision may cost: seconds of pause, bytes or a share of the
+            state, or a number of groups.
+        max_load_distance: how far a node may be from the mean, as a share of the mean, before sets
+            of groups are divided.
+        score_factor: how many times the average of its sender a pair of groups has to send to be
+            worth collocating.
+        max_partition_load: what a set of groups may have of the mean load of a node, to begin with;
+            None for a tenth.
+        seed: for choices between equals.
+
+    References:
+        K. G. S. Madsen, Y. Zhou, J. Cao, "Integrative dynamic reconfiguration in a parallel stream
+        processing engine", ICDE 2017.
+    """
+
+    budget: str | MigrationBudget = "10 %"
+    max_load_distance: float = 0.1
+    score_factor: float = 1.5
+    max_partition_load: float | None = None
+    seed: int = 0
+
+    observes = frozenset({Probe.GROUPS})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", MigrationBudget.of(self.budget))
+        for name in ("max_load_distance", "score_factor"):
+            given = checks.number(name, getattr(self, name), above=0)
+            object.__setattr__(self, name, given)
+        if self.max_partition_load is not None:
+            most = checks.number("max_partition_load", self.max_partition_load, above=0)
+            object.__setattr__(self, "max_partition_load", most)
+        checks.seed(self.seed)
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Propose nodes for the key groups of all operators whose loads were seen."""
+        reason = hindrance(topology)
+        if reason:
+            return self.idle(reason)
+        loads = GroupLoads.of(topology, statistics, resource=None, lasting=0.0)
+        if loads is None or loads.lacking:
+            return Plan()
+        groups = GroupLayout(Layout.of(topology, cluster, current), cluster, loads.names)
+        budget = MigrationBudget.of(self.budget)
+        load = groups.row(loads.loads)
+        power = np.delete(groups.capacities, groups.draining).sum()
+        if not load.any():
+            return Plan()
+        problem = PlacementProblem.of(
+            load / (load.sum() / power),
+            groups.current,
+            len(groups.nodes),
+            budget=budget.amount,
+            migration_cost=budget.costs(groups.row(loads.state), statistics.past),
+            capacities=groups.capacities,
+            draining=groups.draining,
+            able=groups.able,
+        )
+        found = albic(
+            problem,
+            groups.traffic(statistics),
+            _downstream(topology, groups),
+            max_load_distance=self.max_load_distance,
+            score_factor=self.score_factor,
+            max_partition_load=self.max_partition_load,
+            seed=self.seed,
+        )
+        placed = groups.placed(found, load)
+        figures = {
+            "distance then": problem.distance(problem.current),
+            "distance now": problem.distance(found),
+            "groups": int((found != problem.current).sum()),
+            "cost": problem.cost(found),
+        }
+        note = self.note("the job", f"every placement is taken, by {loads.resource}", figures)
+        return Plan(placement=groups.emptied(placed), notes=(note,))
+
+
+def _downstream(topology: Topology, groups: GroupLayout) -> Integers:
+    """Return for each group how many groups are downstream of it."""
+    counts = []
+    for name in groups.names:
+        targets = [hop[1] for hop in topology.keyed_hops if hop[0] == name]
+        number = sum(topology.operator(target).key_groups for target in targets)
+        counts.append(np.full(topology.operator(name).key_groups, number))
+    found: Integers = np.concatenate(counts).astype(np.int64)
+    return found

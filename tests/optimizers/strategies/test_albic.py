@@ -1,0 +1,468 @@
+"""Albic: what it decides, and that this is what then happens."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grouping.groupings import DistributionAware, PartialKey
+from grouping.routing_table import RoutingTable
+from optimizers import (
+    Albic,
+    Chain,
+    Cluster,
+    Deployment,
+    GroupStatistics,
+    GroupTraffic,
+    Layout,
+    Locality,
+    Node,
+    Operator,
+    Optimizer,
+    Plan,
+    Statistics,
+    Topology,
+)
+from optimizers.errors import InvalidValueError
+from optimizers.past import Past, PastEpoch, PastGroups
+from optimizers.plugins import create
+from optimizers.simulation import SimulationEngine, Stream, Work
+from optimizers.strategies.migration_budget import USUAL_PACE, MigrationBudget, pace
+from optimizers.testing import OptimizerContract
+
+GROUPS = 12
+JOB = (
+    Topology.source("s")
+    .then("a", key="k", parallelism=3, key_groups=GROUPS)
+    .then("b", key="l", parallelism=3, key_groups=GROUPS)
+)
+CLUSTER = Cluster.uniform(3)
+
+
+class TestAlbic(OptimizerContract):
+    optimizer = Albic(budget="10 %", max_load_distance=0.02)
+
+
+class TestPublishedAlbic(OptimizerContract):
+    optimizer = Albic.published(budget="10 %", max_load_distance=0.02)
+
+
+def groups_of(cpu, state, tuples):
+    cpu = np.asarray(cpu, dtype=float)
+    state = cpu * 1000 if state is None else state
+    return GroupStatistics(cpu, cpu, cpu, state, tuples=tuples)
+
+
+def seen_of(*loads, state=None, tuples=None, **more):
+    seen = {name: groups_of(cpu, state, tuples) for name, cpu in zip("ab", loads, strict=False)}
+    return Statistics(seconds=10.0, groups=seen, **more)
+
+
+def figures(plan, about="the job"):
+    (note,) = [note for note in plan.notes if note.about == about]
+    return dict(note.figures)
+
+
+def text(plan):
+    return plan.notes[0].text
+
+
+UNEVEN = np.array([9.0, 1, 1, 1, 5, 1, 1, 1, 1, 1, 1, 1])
+EVEN = np.ones(GROUPS)
+
+
+# --- what it decides ---------------------------------------------------------------------------
+
+
+def test_it_moves_what_evens_the_load_out_and_says_what_comes_of_it():
+    plan = Albic(budget="100 %").plan(JOB, CLUSTER, seen_of(UNEVEN, EVEN), Plan())
+
+    assert set(plan.placement) == {"a"}
+    home = plan.placement["a"]
+    held = np.bincount(home.groups, UNEVEN, 3)
+    assert held.max() <= 9  # the heaviest group, alone
+    said = figures(plan, "a")
+    assert said["imbalance then"] == pytest.approx(12 / 8)
+    assert said["imbalance now"] == pytest.approx(held.max() / 8)
+    assert "load is uneven, by cpu" in [note.text for note in plan.notes]
+
+
+def test_stages_are_each_made_even_unless_they_run_at_the_same_time():
+    """The sum of both stages is even, and neither of them is: on Spark each has to be."""
+    first = np.repeat([3.0, 2.0, 1.0], 4)
+    seen = seen_of(first, first[::-1])
+
+    each = Albic(budget="100 %").plan(JOB, CLUSTER, seen, Plan())
+    together = Albic(budget="100 %", by_stage=False).plan(JOB, CLUSTER, seen, Plan())
+
+    assert not together
+    assert text(together) == "left as it is: nodes are even enough"
+    for name, loads in (("a", first), ("b", first[::-1])):
+        held = np.bincount(each.placement[name].groups, loads, 3)
+        assert held.max() <= 9  # where it was 12, and 8 is the mean
+
+
+@pytest.mark.parametrize(
+    ("seen", "changes", "words"),
+    [
+        (seen_of(EVEN, EVEN), {}, "nodes are even enough"),
+        (seen_of(0 * EVEN, 0 * EVEN), {}, "no load was seen"),
+        (seen_of(UNEVEN, EVEN), {"budget": "0 %"}, "no placement within the budget"),
+        (seen_of(UNEVEN), {}, "the loads of b were not observed"),
+        (
+            seen_of(UNEVEN, EVEN, tuples=EVEN),
+            {},
+            "nodes are even enough",  # so few tuples may as well be uneven by chance
+        ),
+    ],
+)
+def test_it_stays_silent_with_a_reason(seen, changes, words):
+    plan = Albic(**{"budget": "50 %", **changes}).plan(JOB, CLUSTER, seen, Plan())
+
+    assert not plan
+    assert words in text(plan)
+
+
+def test_it_takes_no_more_moves_than_being_well_within_the_limit_takes():
+    drawn = np.random.default_rng(4)
+    loads = drawn.gamma(1.0, 1.0, GROUPS)
+    few, many = (
+        figures(
+            Albic(budget="100 %", max_load_distance=limit).plan(
+                JOB, CLUSTER, seen_of(loads, EVEN), Plan()
+            )
+        )
+        for limit in (0.25, 0.02)
+    )
+
+    assert 0 < few["groups"] < many["groups"]
+    assert few["distance now"] <= 0.125
+    assert many["distance now"] < few["distance now"]
+
+
+def test_groups_that_talk_to_each_other_come_together():
+    pairs = np.arange(GROUPS), np.roll(np.arange(GROUPS), 4)  # each to one on another node
+    seen = seen_of(EVEN, EVEN, traffic={("a", "b"): GroupTraffic(*pairs, np.full(GROUPS, 9.0))})
+
+    plan = Albic(budget="100 %").plan(JOB, CLUSTER, seen, Plan())
+
+    assert figures(plan)["local then"] == 0
+    assert figures(plan)["local now"] == 1
+    assert figures(plan)["distance now"] <= 0.1
+    assert not Albic(budget="100 %", worth=3.0).plan(JOB, CLUSTER, seen, Plan())
+
+
+def test_what_earlier_epochs_saw_counts():
+    past = Past((PastEpoch(0),), {"a": PastGroups(cpu=np.maximum(20.0 - UNEVEN, 0))})
+    seen = replace(seen_of(UNEVEN, 2 * EVEN), past=past)
+
+    assert Albic(resource="cpu", lasting=0.0).plan(JOB, CLUSTER, seen, Plan())
+    assert not Albic(resource="cpu", lasting=0.5).plan(JOB, CLUSTER, seen, Plan())
+
+
+def test_the_resource_of_which_most_is_used_counts_unless_it_is_said():
+    load = GroupStatistics(EVEN / 100, UNEVEN / 50, EVEN / 200, EVEN)
+    seen = Statistics(groups={"a": load, "b": load})
+
+    assert "by memory" in Albic(budget="100 %").plan(JOB, CLUSTER, seen, Plan()).notes[-1].text
+    assert not Albic(budget="100 %", resource="cpu").plan(JOB, CLUSTER, seen, Plan())
+
+
+def test_operators_whose_keys_do_not_go_with_their_groups_are_left_out():
+    for routing in (
+        RoutingTable([1, 2], [0, 1], 3),
+        DistributionAware(RoutingTable([1], [0], 3), [0, 1, 2]),
+    ):
+        current = Plan(routing={"a": routing})
+        plan = Albic(budget="100 %").plan(
+            JOB.under(current), CLUSTER, seen_of(UNEVEN, UNEVEN), current
+        )
+        assert set(plan.placement) == {"b"}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Topology.source("s").then("a", parallelism=2),
+        Topology.source("s").then(Operator("a", "k", 2, partial=True), grouping=PartialKey()),
+    ],
+)
+def test_it_says_where_it_can_do_nothing(job):
+    plan = Albic().plan(job, CLUSTER, Statistics(), Plan())
+
+    assert not plan
+    assert plan.notes[0].idle
+    assert Albic.published().plan(job, CLUSTER, Statistics(), Plan()).notes[0].idle
+
+
+# --- nodes -------------------------------------------------------------------------------------
+
+
+def test_a_node_has_load_by_its_capacity():
+    cluster = Cluster((Node("node-0", 2.0), Node("node-1"), Node("node-2")))
+    plan = Albic(budget="100 %").plan(JOB, cluster, seen_of(EVEN, EVEN), Plan())
+
+    for name in "ab":
+        assert np.bincount(plan.placement[name].groups).tolist() == [6, 3, 3]
+
+
+def test_nodes_that_drain_are_left_over_some_decisions_and_instances_go_last():
+    homes = ("node-0", "node-1", "node-2")
+    dealt = tuple(np.repeat([0, 1, 2], 4).tolist())
+    placed = {name: Deployment(homes, dealt) for name in ("a", "b")}
+    placed["s"] = Deployment(("node-2",))
+    current = Plan(drain=("node-2",), placement=placed)
+    cluster, left = CLUSTER.under(current), []
+    for _ in range(20):
+        plan = Albic(budget="10 %").plan(JOB, cluster, seen_of(EVEN, EVEN), current)
+        if not plan:
+            break
+        moved = current.diff(current.amended(plan, CLUSTER), JOB, CLUSTER, seen_of(EVEN, EVEN))
+        assert moved.bytes <= 0.1 * 24_000
+        current = current.amended(plan, CLUSTER)
+        layout = Layout.of(JOB, CLUSTER, current)
+        left.append(
+            sum(
+                home.nodes[instance] == "node-2"
+                for home in (layout.homes[name] for name in ("a", "b"))
+                for instance in home.groups
+            )
+        )
+    assert left[0] > 0
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0
+    nodes = {node for home in layout.homes.values() for node in home.nodes}
+    assert nodes == {"node-0", "node-1"}
+
+
+def test_groups_go_only_where_their_operator_has_an_instance():
+    placed = {
+        "a": Deployment(("node-0", "node-1", "node-1"), (0,) * 8 + (1,) * 4),
+        "b": Deployment(("node-2", "node-2", "node-0"), (0, 1) * 6),
+    }
+    current = Plan(placement=placed)
+    plan = Albic(budget="100 %").plan(JOB, CLUSTER, seen_of(EVEN, EVEN), current)
+
+    after = current.amended(plan, CLUSTER)
+    after.check(JOB, CLUSTER)
+    for name in "ab":
+        home = after.placement[name]
+        assert home.nodes == placed[name].nodes
+        held = dict.fromkeys(home.nodes, 0)
+        for instance in home.groups:
+            held[home.nodes[instance]] += 1
+        assert set(held.values()) == {6}  # even on the two nodes that it is on
+
+
+# --- laws --------------------------------------------------------------------------------------
+
+
+@st.composite
+def questions(draw):
+    nodes = draw(st.integers(1, 4))
+    drawn = np.random.default_rng(draw(st.integers(0, 2**32)))
+    capacities = draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=nodes, max_size=nodes))
+    cluster = Cluster(tuple(Node(f"n{n}", power) for n, power in enumerate(capacities)))
+    if nodes > 1 and draw(st.booleans()):
+        cluster = replace(cluster, draining=("n0",))
+    instances = draw(st.integers(1, 4))
+    job = (
+        Topology.source("s")
+        .then("a", key="k", parallelism=instances, key_groups=GROUPS)
+        .then("b", key="l", parallelism=draw(st.integers(1, 4)), key_groups=GROUPS)
+    )
+    loads = [drawn.gamma(1.0, 1.0, GROUPS) for _ in "ab"]
+    traffic = {}
+    if draw(st.booleans()):
+        ends = drawn.integers(0, GROUPS, (2, 30))
+        traffic = {("a", "b"): GroupTraffic(*ends, drawn.gamma(1.0, 1.0, 30))}
+    seen = seen_of(*loads, state=np.floor(drawn.gamma(1.0, 900, GROUPS)), traffic=traffic)
+    placed = {}
+    if draw(st.booleans()):
+        homes = tuple(f"n{n}" for n in drawn.integers(0, nodes, instances))
+        placed = {"a": Deployment(homes, tuple(drawn.integers(0, instances, GROUPS).tolist()))}
+    return job, cluster, seen, Plan(placement=placed)
+
+
+BUDGETS = st.sampled_from(["5 %", "30 %", "3 groups", "2000 B", "0.0001 s"])
+
+
+@settings(max_examples=40)
+@given(questions(), BUDGETS, st.booleans(), st.booleans())
+def test_no_decision_costs_more_than_its_budget(question, budget, published, by_stage):
+    job, cluster, seen, current = question
+    strategy = Albic(budget=budget, by_stage=by_stage, max_load_distance=0.03)
+    if published:
+        strategy = Albic.published(budget=budget, max_load_distance=0.03)
+
+    plan = strategy.plan(job, cluster, seen, current)
+
+    plan.check(job, cluster)
+    after = current.amended(plan, cluster)
+    moved = current.diff(after, job, cluster, seen)
+    limit, state = (
+        MigrationBudget.of(budget),
+        sum(g.state_bytes.sum() for g in seen.groups.values()),
+    )
+    crossing = sum(move.bytes for move in moved.groups)
+    spent = {
+        "groups": len(moved.groups),
+        "bytes": crossing,
+        "seconds": crossing / USUAL_PACE,
+        "share": crossing / state,
+    }
+    assert spent[limit.unit] <= limit.amount * (1 + 1e-6)
+    if plan and not published:
+        said = figures(plan)
+        assert said["groups"] == len(moved.groups)
+        assert said["bytes"] == pytest.approx(crossing)
+        assert said["cost"] == pytest.approx(spent[limit.unit])
+
+
+@settings(max_examples=40)
+@given(questions(), BUDGETS)
+def test_nodes_that_stay_never_get_further_from_even_unless_others_drain(question, budget):
+    job, cluster, seen, current = question
+    plan = Albic(budget=budget, max_load_distance=0.03).plan(job, cluster, seen, current)
+
+    said = figures(plan)
+    if plan and not cluster.draining:
+        assert said["distance now"] <= max(said["distance then"], 0.03) + 1e-9
+    assert said.get("least", 0.0) <= said["distance now"] + 1e-9
+
+
+@settings(max_examples=40)
+@given(questions())
+def test_nodes_may_be_called_what_they_like(question):
+    job, cluster, seen, current = question
+    new = {node.name: f"z{9 - number}" for number, node in enumerate(cluster.nodes)}
+    renamed = Cluster(
+        tuple(replace(node, name=new[node.name]) for node in cluster.nodes),
+        draining=tuple(new[name] for name in cluster.draining),
+    )
+    placed = {
+        name: Deployment(tuple(new[node] for node in home.nodes), home.groups)
+        for name, home in current.placement.items()
+    }
+    one = Albic(budget="30 %").plan(job, cluster, seen, current)
+    other = Albic(budget="30 %").plan(job, renamed, seen, Plan(placement=placed))
+
+    assert {name: home.groups for name, home in one.placement.items()} == {
+        name: home.groups for name, home in other.placement.items()
+    }
+    for name, home in one.placement.items():
+        assert tuple(new[node] for node in home.nodes) == other.placement[name].nodes
+
+
+# --- acting is proved by effect ------------------------------------------------------------------
+
+
+def skewed(tuples, seed=0):
+    drawn = np.random.default_rng(seed)
+    keys = drawn.zipf(1.3, tuples) % 300
+    return {"k": keys, "l": (keys * 7 + drawn.integers(0, 3, tuples)) % 400}
+
+
+@dataclass(frozen=True)
+class Later(Optimizer):
+    """Lets a strategy decide from some epoch on."""
+
+    strategy: Optimizer
+    epoch: int
+
+    @property
+    def observes(self):
+        return self.strategy.observes
+
+    def plan(self, topology, cluster, statistics, current):
+        if statistics.epoch < self.epoch:
+            return Plan()
+        return self.strategy.plan(topology, cluster, statistics, current)
+
+
+def test_what_moves_and_what_comes_of_it_is_what_was_said_with_locality_on():
+    """Every key comes in the first epoch, so that Locality's tables name all of them."""
+    job = Topology.source("s").then("a", key="k", parallelism=4).then("b", key="l", parallelism=4)
+    engine = SimulationEngine(cluster=Cluster.uniform(4), batch_tuples=15_000)
+    work = {"a": Work(1e-5, state_bytes=64.0), "b": Work(1e-5, state_bytes=32.0)}
+    albic = Albic(budget="60 %", max_load_distance=0.02, resource="cpu")
+    chain = Chain(Locality(offline=True, imbalance=1.5, adopts=False), Later(albic, 2))
+    stream = Stream.steady(skewed(75_000), rate=20_000.0)
+
+    run = engine.run(job, stream, chain, work=work)
+
+    (decision,) = [d for d in run.decisions if d.applied and d.after >= 2]
+    said = {note.about: dict(note.figures) for note in decision.notes}
+    place = decision.after + 1
+    before, after = run.batches[place - 1 : place + 1]
+    assert after.moved.keys == said["the job"]["keys"] > 0
+    assert after.moved.bytes == said["the job"]["bytes"] > 0
+    for name in "ab":
+        assert after.imbalance(name) == pytest.approx(said[name]["imbalance now"], rel=0.05)
+        assert before.imbalance(name) > 1.05 * after.imbalance(name)
+    gained = said["the job"]["local now"] - said["the job"]["local then"]
+    hop = [("a", "b")]
+    assert after.locality(hop) - before.locality(hop) == pytest.approx(gained, abs=0.02)
+
+
+# --- budgets and settings ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "amount", "unit"),
+    [
+        ("2 s", 2.0, "seconds"),
+        ("250ms", 0.25, "seconds"),
+        ("64 MB", 64e6, "bytes"),
+        ("1.5 GB", 1.5e9, "bytes"),
+        ("100 B", 100.0, "bytes"),
+        ("10 %", 0.1, "share"),
+        ("1 group", 1.0, "groups"),
+        (" 20 groups ", 20.0, "groups"),
+    ],
+)
+def test_budgets_are_read_as_they_are_written(written, amount, unit):
+    budget = MigrationBudget.of(written)
+    assert (budget.amount, budget.unit) == (pytest.approx(amount), unit)
+
+
+def test_the_price_of_a_byte_is_what_was_measured():
+    moved = PastEpoch(0, moved_bytes=6e6, pause=2.0)
+    still = PastEpoch(1, moved_bytes=0.0, pause=0.0)
+    state = np.array([3e6, 1e6])
+
+    assert pace(Past()) == USUAL_PACE
+    assert pace(Past((moved, still))) == 3e6
+    assert MigrationBudget.of("1 s").costs(state, Past((moved, still))).tolist() == [1.0, 1 / 3]
+    assert MigrationBudget.of("10 %").costs(state, Past()).tolist() == [0.75, 0.25]
+    assert MigrationBudget.of("3 groups").costs(state, Past()).tolist() == [1, 1]
+    assert MigrationBudget.of("3 MB").costs(state, Past()).tolist() == state.tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"budget": "much"}, "budget='much' is no budget"),
+        ({"budget": "10 miles"}, "as in '2 s', '64 MB', '10 %' or '20 groups'"),
+        ({"budget": "-1 s"}, "is no budget"),
+        ({"budget": 5}, "budget=5 is no budget"),
+        ({"budget": "120 %"}, "budget=1.2"),
+        ({"max_load_distance": 0}, "max_load_distance"),
+        ({"resource": "disk"}, "resource='disk'"),
+        ({"by_stage": 1}, "by_stage=1"),
+        ({"worth": -1}, "worth"),
+        ({"lasting": 2}, "lasting"),
+        ({"rounds": 0.5}, "rounds"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(wrong, words):
+    with pytest.raises(InvalidValueError) as caught:
+        Albic(**wrong)
+    assert words in str(caught.value)
+
+
+def test_it_can_be_had_by_its_name():
+    assert create("albic", budget="2 s") == Albic(budget="2 s")
+    assert create("albic-published", score_factor=2) == Albic.published(score_factor=2)
