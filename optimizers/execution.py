@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from optimizers.errors import InvalidValueError
+from optimizers.names import check_name
 from sketches.checks import whole
+from sketches.values import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +21,12 @@ class Execution:
             each other tuples.
         slots: how many instances can run at the same time, on all nodes together; None where that
             is not known, or each has a processor of its own.
+        sized: the sources of which a plan can say how much they let in.
     """
 
     micro_batches: bool
     slots: int | None = None
+    sized: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.micro_batches, bool):
@@ -31,3 +35,5 @@ class Execution:
             )
         if self.slots is not None:
             object.__setattr__(self, "slots", whole("slots", self.slots, at_least=1))
+        names = {check_name("sized source", name) for name in listed("sized", self.sized)}
+        object.__setattr__(self, "sized", tuple(sorted(names)))

@@ -32,6 +32,8 @@ from grouping.groupings import (
 from optimizers.entry_points import imported, offered, place_of
 from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.optimizer import Optimizer
+from optimizers.strategies.aeolus import Aeolus
+from optimizers.strategies.aeolus_published import PublishedAeolus
 from optimizers.strategies.albic import Albic
 from optimizers.strategies.albic_published import PublishedAlbic
 from optimizers.strategies.balanced_keys import BalancedKeys
@@ -74,6 +76,8 @@ _OURS = FrozenMap(
             ("locality-published", PublishedLocality, "locality by the method of its paper"),
             ("osg", Osg, "each tuple to the instance that finishes it first, by learned costs"),
             ("osg-published", PublishedOsg, "osg by the method of its paper"),
+            ("aeolus", Aeolus, "instances, batches, stages and admission by what they cost"),
+            ("aeolus-published", PublishedAeolus, "aeolus by the method of its paper"),
             ("ds2", Ds2, "as many instances as rates need, by what operators could do"),
             ("albic", Albic, "key groups on nodes so that load is even, under a budget for moves"),
             ("albic-published", PublishedAlbic, "albic by the method of its paper"),

@@ -40,7 +40,8 @@ def test_batches_of_stages_say_so_and_how_many_tasks_run_at_once(tmp_path):
 
     driver.batch({"s": pa.table({"k": [1, 2]})})
 
-    assert [None, Execution(micro_batches=True, slots=3)] == watching.seen
+    expected = Execution(micro_batches=True, slots=3, sized=("s",))
+    assert [None, expected] == watching.seen
 
 
 def test_a_simulation_of_instances_that_all_run_says_so():

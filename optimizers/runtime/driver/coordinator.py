@@ -276,7 +276,8 @@ class Coordinator:
         }
         found = self._collector.statistics(sizes, pasts)
         self._collector = EpochCollector(self._layout, self._loop.epochs + 1)
-        execution = Execution(micro_batches=True, slots=self._settings.slots)
+        sized = tuple(set(self._topology.sources) - set(self._base_limits.unsized))
+        execution = Execution(micro_batches=True, slots=self._settings.slots, sized=sized)
         return replace(found, execution=execution)
 
     def _begin_epoch(self) -> None:

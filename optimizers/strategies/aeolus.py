@@ -1,0 +1,351 @@
+"""Aeolus: how many instances, how large a batch, on engines of tuples and of micro-batches."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from batching.errors import OverloadError
+from batching.planner import BATCH_BYTES
+from batching.stage_planner import cheapest, cores_for, fastest, highest_rate
+from batching.stages import BatchTime, StageCosts, StageJob, Stages, batch_time
+from batching.steadiness import Steadiness
+from batching.tuple_costs import Shipping
+from optimizers.cluster import Cluster
+from optimizers.layout import Layout
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Note, Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.strategies import aeolus_stages as stages
+from optimizers.strategies import aeolus_tuples as tuples
+from optimizers.strategies.aeolus_memory import JOB, memory_of, planned_note
+from optimizers.strategies.aeolus_published import PublishedAeolus
+from optimizers.strategies.observed_dataflow import ObservedDataflow, observed_dataflow
+from optimizers.topology import Topology
+from sketches import checks
+
+_NOTED = 8  # of what had to be assumed, as many are told one by one
+_NEARLY = 0.95  # of the highest rate that is carried: at it, batches only grow
+
+
+@dataclass(frozen=True)
+class Aeolus(Optimizer):
+    """Decides how many instances operators have, how large batches are, and what shares a stage.
+
+    Where all instances run all the time, it decides by what tuples cost, as its paper does: the
+    fewest instances of each operator that keep up, then the smallest batches. Where a batch goes
+    through the job stage by stage, as on Spark, it decides by what a batch takes: its stages, their
+    tasks, and how much is admitted. The engine says which of both it is (`Statistics.execution`).
+
+    Without a setting it makes batches fast. It plans once for each level of the load: rates and
+    costs have to be off by more than the headroom for some epochs. What moves no state comes first,
+    and what does only where that gains much more.
+
+    >>> from optimizers.execution import Execution
+    >>> from optimizers.statistics import EdgeStatistics, OperatorStatistics
+    >>> job = Topology.source("lines").then("parse", parallelism=4).then("count", key="word")
+    >>> seen = Statistics(
+    ...     seconds=10, execution=Execution(micro_batches=False), operators={
+    ...     "lines": OperatorStatistics(9_000), "parse": OperatorStatistics(9_000, seconds=14.4),
+    ...     "count": OperatorStatistics(9_000, seconds=9, hottest_key=0.02)})
+    >>> Aeolus().plan(job, Cluster.uniform(4), seen, Plan()).parallelism
+    FrozenMap({'count': 2, 'parse': 2})
+
+    Attributes:
+        latency: how many seconds a tuple may wait; the fewest cores, or instances, that keep to it
+            are planned. None for as little as can be.
+        rate: for how many tuples a second from all sources together is planned; None for what
+            comes.
+        headroom: by what share rates and costs may grow before the plan has to change.
+        patience: for how many epochs they have to.
+        change: by what share a plan has to be better than a cheaper one to make.
+        workers: how many instances there may be, where all run all the time.
+        buffers: how many bytes full buffers may take, where all run all the time.
+        batch_bytes: how many bytes a batch of tuples may have.
+        message: seconds for a message between instances; None for what was measured.
+        byte: seconds for a byte in it; None for what was measured.
+        cores: how many tasks run at a time in micro-batches; None for what the engine says.
+        longest: how many seconds a micro-batch may take after a burst.
+        costs: constants of micro-batches, by their names in `StageCosts`, in place of what was
+            measured.
+
+    References:
+        M. Sax, M. Castellanos, Q. Chen, M. Hsu, "Performance optimization for distributed
+        intra-node-parallel streaming systems", ICDE Workshops 2013.
+    """
+
+    latency: float | None = None
+    rate: float | None = None
+    headroom: float = 0.25
+    patience: int = 3
+    change: float = 0.1
+    workers: int | None = None
+    buffers: float | None = None
+    batch_bytes: int = BATCH_BYTES
+    message: float | None = None
+    byte: float | None = None
+    cores: int | None = None
+    longest: float = 5.0
+    costs: Any = None
+
+    observes = frozenset({Probe.OPERATORS})
+
+    def __post_init__(self) -> None:
+        Steadiness(self.headroom, self.patience)
+        checks.amount("change", self.change)
+        for name in ("latency", "rate", "buffers", "longest"):
+            if getattr(self, name) is not None:
+                checks.number(name, getattr(self, name), above=0.0)
+        for name in ("workers", "cores"):
+            if getattr(self, name) is not None:
+                checks.whole(name, getattr(self, name), at_least=1)
+        for name in ("message", "byte"):
+            if getattr(self, name) is not None:
+                checks.amount(name, getattr(self, name))
+        checks.whole("batch_bytes", self.batch_bytes, at_least=1)
+        object.__setattr__(self, "costs", stages.given_costs(self.costs))
+
+    @staticmethod
+    def published(*, message: float = 1e-4, byte: float = 1e-8) -> PublishedAeolus:
+        """Return the paper's method, as a baseline."""
+        return PublishedAeolus(message=message, byte=byte)
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Propose instances, batches and admission once for each level of the load."""
+        seen = observed_dataflow(topology, statistics)
+        if seen is None:
+            return Plan()
+        if statistics.execution is None:
+            return self._nothing("the engine does not say how it runs a job (Statistics.execution)")
+        if self.rate is not None:
+            seen = seen.at(self.rate)
+        if not seen.flow.rates.sum():
+            return self._nothing("nothing comes in; say rate= to plan for what will")
+        if statistics.execution.micro_batches:
+            return _ByStages(self, topology, cluster, statistics, current, seen).plan()
+        return self._by_tuples(topology, statistics, current, seen)
+
+    @property
+    def steady(self) -> Steadiness:
+        """When the load is another one."""
+        return Steadiness(self.headroom, self.patience)
+
+    def noted(self, seen: ObservedDataflow) -> Iterable[Note]:
+        """Return notes of what had to be assumed."""
+        for about, what in seen.assumed[:_NOTED]:
+            yield self.note(about, what)
+        if len(seen.assumed) > _NOTED:
+            text = f"{len(seen.assumed) - _NOTED} more facts were not seen, and assumed likewise"
+            yield self.note("operators and edges", text)
+
+    def _nothing(self, why: str) -> Plan:
+        return Plan(notes=(self.note(JOB, f"left as it is: {why}"),))
+
+    def _by_tuples(
+        self, topology: Topology, statistics: Statistics, current: Plan, seen: ObservedDataflow
+    ) -> Plan:
+        """Plan for instances that all run all the time."""
+        # 1. Is it another level of the load?
+        memory, flow = memory_of(statistics, self.name), seen.flow
+        figures = {"rate": float(flow.rates.sum()), "work": tuples.work_of(flow)}
+        levels = {name: memory.level(name, now, self.steady) for name, now in figures.items()}
+        if all(level is None for level in levels.values()):
+            text = "the load is as it was planned for"
+            return Plan(notes=(memory.kept(self.name, text, figures),))
+        rate = levels["rate"] or memory.planned.get("rate", figures["rate"])
+        flow = seen.at(rate).flow
+        # 2. What does a message cost?
+        shipping = tuples.measured_shipping(statistics, topology)
+        notes = list(self.noted(seen))
+        if self.message is not None or self.byte is not None:
+            shipping = Shipping(self.message or 0.0, self.byte or 0.0)
+        elif shipping is None:
+            notes.append(self.note(JOB, "what a message costs was not seen, so batches stay"))
+        # 3. The fewest instances, or what comes next to carrying the load.
+        settings = tuples.TupleSettings(
+            self.headroom, self.workers, self.latency, self.buffers, self.batch_bytes
+        )
+        try:
+            found = settings.plan(flow, shipping or tuples.UNKNOWN)
+        except OverloadError as error:
+            notes.append(self.note(JOB, str(error)))
+            try:
+                found = settings.plan(flow, shipping or tuples.UNKNOWN, throttle=True)
+            except OverloadError:  # not even a part of it, within the limits
+                return Plan(notes=(*notes, planned_note(self.name, "left as it is", figures)))
+        plan = tuples.as_plan(found, flow, topology, current)
+        if shipping is None:
+            plan = replace(plan, batch={})
+        notes += [
+            self.note(name, text)
+            for name, text in tuples.too_few_groups(found, flow, topology).items()
+        ]
+        figures = {**figures, "rate": rate, "carried": found.scale}
+        text = f"{int(found.instances.sum())} instances carry what comes, and {self.headroom:.0%}"
+        return plan | Plan(notes=(*notes, planned_note(self.name, f"{text} more", figures)))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A way to run a job in micro-batches.
+
+    Attributes:
+        stages: how it is cut into stages.
+        time: what a batch takes.
+        score: what counts: the seconds of a batch, or cores under a bound.
+        period: seconds from the beginning of a batch to that of the next.
+        cores: how many cores work on average.
+    """
+
+    stages: Stages
+    time: BatchTime
+    score: float
+    period: float
+    cores: float
+
+
+class _ByStages:
+    """Plans a job that runs in micro-batches."""
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        settings: Aeolus,
+        topology: Topology,
+        cluster: Cluster,
+        statistics: Statistics,
+        current: Plan,
+        seen: ObservedDataflow,
+    ) -> None:
+        self._settings = settings
+        self._topology = topology
+        self._cluster = cluster
+        self._seen = statistics
+        self._current = current
+        self._observed = seen
+        self._layout = Layout.of(topology, cluster, current)
+        self._source_tasks = stages.source_tasks_of(statistics.batch_times, topology)
+        self._notes = list(settings.noted(seen))
+
+    def plan(self) -> Plan:
+        """Return what is to change."""
+        settings, execution = self._settings, self._seen.execution
+        slots = execution.slots if execution is not None else None
+        cores = slots if settings.cores is None else settings.cores
+        if cores is None:
+            text = "left as it is: say how many tasks run at a time, by cores="
+            return Plan(notes=(settings.note(JOB, text),))
+        # 1. Is it another level of the load?
+        memory = memory_of(self._seen, settings.name)
+        rate = float(self._observed.flow.rates.sum())
+        figures = {"rate": rate}
+        off = stages.off_by(
+            self._seen.batch_times, memory.planned.get("fixed", 0.0), memory.planned.get("each", 0)
+        )
+        if off is not None:
+            figures["off"] = off
+        levels = {name: memory.level(name, now, settings.steady) for name, now in figures.items()}
+        if all(level is None for level in levels.values()):
+            text = "the load is as it was planned for"
+            return Plan(notes=(*self._notes, memory.kept(settings.name, text, figures)))
+        rate = levels["rate"] or memory.planned.get("rate", rate)
+        # 2. What does a batch take, as it is and as it might be?
+        job = self._job()
+        present = stages.present_stages(job, self._layout, self._source_tasks)
+        costs = self._costs(job, present, cores)
+        chosen = self._chosen(job, present, costs, cores, rate * (1 + settings.headroom))
+        # 3. What has to change for that.
+        plan = stages.as_plan(job, chosen.stages, present, self._layout, self._cluster)
+        admit = self._admitted(chosen.time)
+        figures = {"rate": rate, "off": 1.0}
+        figures |= {"fixed": chosen.time.fixed, "each": chosen.time.each}
+        text = f"batches of {len(chosen.stages.first)} stages"
+        if math.isfinite(chosen.cores):
+            figures |= {"period": chosen.period, "cores": chosen.cores}
+            text += f", begun every {chosen.period:.3g} s"
+        notes = (*self._notes, planned_note(settings.name, text, figures))
+        return plan | Plan(admit=admit, notes=notes)
+
+    def _admitted(self, time: BatchTime) -> dict[str, int]:
+        """Return how much sources are to let in, where that is much more or less than now."""
+        band = 1 + self._settings.headroom
+        rows = stages.most_rows(time, self._settings.longest)
+        wanted = stages.admitted(self._seen, self._observed.flow, rows)
+        now = {name: self._current.admit.get(name, 0) for name in wanted}
+        return {
+            name: number
+            for name, number in wanted.items()
+            if not now[name] / band <= number <= now[name] * band
+        }
+
+    def _job(self) -> StageJob:
+        hosts = len({node.name for node in self._cluster.working})
+        return stages.stage_job(self._observed.flow, self._topology, hosts, self._source_tasks)
+
+    def _costs(self, job: StageJob, present: Stages, cores: int) -> StageCosts:
+        given = self._settings.costs
+        measured = stages.measured_costs(self._seen.batch_times, job, present, cores)
+        assumed = [name for name in measured.assumed if name not in given]
+        if assumed:
+            text = f"{', '.join(assumed)} of a batch were not measured, and are assumed"
+            self._notes.append(self._settings.note(JOB, text))
+        return replace(measured.costs, **given)
+
+    def _chosen(
+        self, job: StageJob, present: Stages, costs: StageCosts, cores: int, rate: float
+    ) -> _Choice:
+        """Return the way that is worth it: first what moves no state, then what does."""
+        try:
+            best = self._best(job, costs, cores, rate)
+        except OverloadError as error:
+            rate = self._carried(job, costs, cores, rate, error)
+            best = self._best(job, costs, cores, rate, bounded=False)
+        worth = best.score * (1 + self._settings.change)
+        as_it_is = self._as_it_is(job, present, costs, cores, rate)
+        if as_it_is.score <= worth:
+            return as_it_is
+        try:
+            calm = self._best(stages.pinned(job, present, self._topology), costs, cores, rate)
+        except OverloadError:
+            return best
+        return calm if calm.score <= worth else best
+
+    def _best(
+        self, job: StageJob, costs: StageCosts, cores: int, rate: float, *, bounded: bool = True
+    ) -> _Choice:
+        bound = self._settings.latency if bounded else None
+        if bound is None:
+            plan = fastest(job, costs, rate=rate, cores=cores)
+        else:
+            plan = cheapest(job, costs, rate=rate, cores=cores, latency=bound)
+        time = batch_time(job, costs, plan.stages, cores)
+        score = plan.seconds if bound is None else plan.cores
+        return _Choice(plan.stages, time, score, plan.period, plan.cores)
+
+    def _as_it_is(
+        self, job: StageJob, present: Stages, costs: StageCosts, cores: int, rate: float
+    ) -> _Choice:
+        time = batch_time(job, costs, present, cores)
+        period, bound = time.settled(rate), self._settings.latency
+        if bound is not None:  # as rare as the bound allows, as `cheapest` would have it
+            period = (bound - time.fixed) / (1 + rate * time.each)
+            if period <= 0 or time.seconds(rate * period) > period:
+                period = math.inf
+        if period in {0, math.inf}:
+            return _Choice(present, time, period, period, math.inf)
+        used = time.cores / period + rate * time.cores_each
+        return _Choice(present, time, period if bound is None else used, period, used)
+
+    def _carried(
+        self, job: StageJob, costs: StageCosts, cores: int, rate: float, error: OverloadError
+    ) -> float:
+        """Return the rate that is planned for in place of one that is too high, and say why."""
+        text = str(error)
+        try:
+            needed = cores_for(job, costs, rate=rate, latency=self._settings.latency)
+            text += f"; {needed} cores would do"
+        except OverloadError:
+            pass  # which the first error tells: more cores do not help
+        self._notes.append(self._settings.note(JOB, text))
+        return min(rate, _NEARLY * highest_rate(job, costs, cores=cores))
