@@ -62,6 +62,15 @@ class Settings:
         return self.resident // self.sharing
 
 
+_ALL_LOOKED_AT = 1 << 17
+_ALL_KEYS = 1 << 17
+_ALL_PAIRS = 1 << 18
+"""How many tuples all instances of an operator together look at, of those that each packs at
+once; and how many keys of an operator, and pairs of a hop, they tell in a batch, at most."""
+
+_LEAST = 16  # of each instance, however many there are
+
+
 @dataclass(frozen=True)
 class Work:
     """All that a task must know of the job, as long as one plan is in force.
@@ -88,6 +97,21 @@ class Work:
     def fold(self, operator: str) -> Fold:
         """Return what a keyed operator does."""
         return fold_of(self.topology, operator)
+
+    def looked_at(self, operator: str) -> int:
+        """Return at how many of the tuples that it packs at once an instance looks, at most."""
+        return min(self.settings.looked_at, self._share(_ALL_LOOKED_AT, operator))
+
+    def most_keys(self, operator: str) -> int:
+        """Return how many keys an instance tells at most."""
+        return min(self.settings.most_keys, self._share(_ALL_KEYS, operator))
+
+    def most_pairs(self, operator: str) -> int:
+        """Return how many pairs of keys an instance tells at most, of those that it sends."""
+        return self._share(_ALL_PAIRS, operator)
+
+    def _share(self, together: int, operator: str) -> int:
+        return max(_LEAST, together // self.topology.operator(operator).parallelism)
 
     @cached_property
     def hops(self) -> dict[EdgeName, tuple[str, ...]]:

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from optimizers.folds.key_codes import take_rows
+from optimizers.runtime.observe.adding_up import heaviest
 from optimizers.runtime.observe.cost_tally import COUNT, SECONDS, KeyedRows
-from optimizers.runtime.observe.probes import heaviest
 
 KEY = "key"
 

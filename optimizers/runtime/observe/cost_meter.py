@@ -50,8 +50,8 @@ def meter_for(work: Work, ticket: Ticket, operator: str) -> "CostMeter | None":
     if work.topology.operator(operator).keyed or not any(map(columns_of, keys)):
         return None
     way = ticket.ways.get(operator, CallMode.UNKNOWN)
-    settings = work.settings
-    return CostMeter(operator, function, settings.most_keys, way, looked_at=settings.looked_at)
+    most, looked_at = work.most_keys(operator), work.settings.looked_at
+    return CostMeter(operator, function, most, way, looked_at=looked_at)
 
 
 class CostMeter:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
 from optimizers.folds.key_codes import take_rows
-from optimizers.runtime.observe.probes import heaviest, without_nulls
+from optimizers.runtime.observe.adding_up import heaviest
+from optimizers.runtime.observe.probes import without_nulls
 from optimizers.runtime.task.key_reader import key_batch
 from sketches.cost_sketch import CostSketch
 from sketches.key_identity import distinct

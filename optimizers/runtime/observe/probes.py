@@ -11,6 +11,7 @@ from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError
 from optimizers.folds.key_codes import take_rows
 from optimizers.operators import Edge
+from optimizers.runtime.observe.adding_up import added_up, heaviest, joined
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.work import Work
@@ -37,7 +38,7 @@ class EdgeProbe:
     """
 
     def __init__(self, work: Work, edge: Edge, sender: int) -> None:
-        self._looked_at = work.settings.looked_at
+        self._looked_at = work.looked_at(edge.source)
         self._turn = sender
         wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
         hops = work.hops.get(edge.name, ()) if wanted else ()
@@ -72,6 +73,7 @@ class _Hop:
         owners = work.layout.owners(first), work.layout.owners(edge.target)
         self._owners = owners if Probe.GROUPS in wanted else None
         self._pairs = Probe.PAIRS in wanted and len(self._columns) == 2
+        self._most_pairs = work.most_pairs(edge.source)
         self._told: list[Sighting] = []
         self._seen: list[pa.Table] = []
         self._right: list[Parts] = []  # key groups at the edge's target
@@ -105,7 +107,20 @@ class _Hop:
         """Return what was seen since the last time."""
         self._count()
         told, self._told = self._told, []
-        return told
+        pairs = [table for seen, table in told if seen.kind is Seen.PAIRS]
+        if sum(map(len, pairs)) <= self._most_pairs:
+            return told
+        seen = Observation(Seen.PAIRS, self._names)
+        others = [sighting for sighting in told if sighting[0] != seen]
+        return [
+            *((seen, self._heaviest(added_up(seen, table))) for table in joined(pairs)),
+            *others,
+        ]
+
+    def _heaviest(self, pairs: pa.Table) -> pa.Table:
+        """Return the pairs that came most often, as many as may be told."""
+        counts = pairs.column("count").to_numpy()
+        return take_rows(pairs, np.sort(heaviest(counts, self._most_pairs)))
 
     def _count(self) -> None:
         """Count what is kept waiting."""
@@ -160,7 +175,7 @@ class KeysSeen:
         observes = work.settings.observes
         named: tuple[Sighting, ...] = ()
         if Probe.PAIRS in observes and rows.num_columns == 1:
-            chosen = heaviest(counts, work.settings.most_keys)
+            chosen = heaviest(counts, work.most_keys(operator))
             columns = [rows.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
             table = pa.table(columns, ["key", "count"])
             named = ((Observation(Seen.KEYS, (operator,)), table),)
@@ -175,16 +190,6 @@ class KeysSeen:
             tuples[groups].astype(np.int64),
             named,
         )
-
-
-def heaviest(counts: NDArray[np.int64] | NDArray[np.float64], most: int) -> NDArray[np.intp]:
-    """Return the numbers of the keys that came most often, the heaviest first."""
-    chosen = np.arange(len(counts))
-    if len(counts) > most:
-        least = np.partition(counts, len(counts) - most)[len(counts) - most]
-        above, equal = np.flatnonzero(counts > least), np.flatnonzero(counts == least)
-        chosen = np.sort(np.concatenate([above, equal[: most - len(above)]]))
-    return chosen[np.argsort(-counts[chosen], kind="stable")]
 
 
 def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:

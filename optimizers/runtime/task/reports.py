@@ -7,8 +7,8 @@ is a column with one element for each task. See `TaskReport` for how to add a fa
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import DeliveryError
+from optimizers.runtime.observe.adding_up import joined
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.state.file import StateFile
 from optimizers.runtime.state.schema import Columns
@@ -199,6 +200,14 @@ class Reports:
         columns = {name: FACTS[name].taken(column, rows) for name, column in self.columns.items()}
         return Reports(columns, self.received, self.sent, self.observed)
 
+    def mapped(self, change: Callable[[Observation, pa.Table], pa.Table]) -> "Reports":
+        """Return the same with other tables in place of those that were observed."""
+        observed = {
+            seen: tuple(change(seen, table) for table in tables)
+            for seen, tables in self.observed.items()
+        }
+        return replace(self, observed=FrozenMap(observed))
+
     def __len__(self) -> int:
         """How many tasks report."""
         return len(self.columns["sender"])
@@ -285,22 +294,7 @@ def _gathered(seen: Iterable[Sighting]) -> Mapping[Observation, tuple[pa.Table, 
     """Return tables by what they are of, as few as can be."""
     first, second = itemgetter(0), itemgetter(1)
     ordered = sorted(seen, key=first)
-    return FrozenMap({of: _joined(map(second, each)) for of, each in groupby(ordered, key=first)})
-
-
-def _joined(tables: Iterable[pa.Table]) -> tuple[pa.Table, ...]:
-    """Return one table in place of several, or one for each kind of columns."""
-    given = list(tables)
-    if len(given) == 1:
-        return tuple(given)
-    try:
-        # Streams that meet may have keys of one kind in columns of different types.
-        return (pa.concat_tables(given, promote_options="permissive"),)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # keys of several kinds; see `KeyColumn`
-        kinds: dict[str, list[pa.Table]] = {}
-        for table in given:
-            kinds.setdefault(str(table.schema.types), []).append(table)
-        return tuple(pa.concat_tables(kinds[kind]) for kind in sorted(kinds))
+    return FrozenMap({of: joined(map(second, each)) for of, each in groupby(ordered, key=first)})
 
 
 def _packed(buffers: Sequence[Any]) -> bytes:

@@ -16,6 +16,7 @@ from optimizers.runtime.observe.cost_meter import meter_for
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
+from optimizers.runtime.task.collecting import collector, passed_on
 from optimizers.runtime.task.flows import FlowCounter, added_up
 from optimizers.runtime.task.keyed import KeyedInstance, KeyedWork
 from optimizers.runtime.task.outbox import Outbox
@@ -63,14 +64,16 @@ def _parcels(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[Parcel]:
     mine: list[Parcel] = []
+    reports: list[Parcel] = []
     for parcel in from_batches(batches):
         if parcel.edge == REPORT:
-            yield parcel.through(_any_task(work, stage, parcel.sender))
+            reports.append(parcel)
         elif work.layout.stage_of[work.topology.edges[parcel.edge].target] > stage:
             yield _passed_on(work, stage, parcel)
         else:
             _check_address(work, instance, parcel)
             mine.append(parcel)
+    yield from passed_on(work.layout, stage, reports)
     mine.sort(key=lambda parcel: parcel.order)
     worker = Worker(work, ticket, instance, instance.number)
     for parcel in mine:
@@ -105,12 +108,6 @@ def _astray(parcel: Parcel, target: Instance, where: str) -> DeliveryError:
         f"parcel {parcel.number} of sender {parcel.sender} for {target} {where}; "
         "run the batch again, and report this if it comes back"
     )
-
-
-def _any_task(work: Work, stage: int, sender: int) -> int:
-    """Return a task of the next stage for what only has to get to the end."""
-    following = work.layout.stages[stage + 1 : stage + 2]
-    return sender % len(following[0]) if following else 0
 
 
 def _unpacked(work: Work, parcel: Parcel) -> pa.Table:
@@ -243,7 +240,7 @@ class Worker:
             output = (write_output(self._work.location, self._attempt, self._output),)
         report = self._report((*output, *self._bad.finish()))
         stage = self._work.layout.stage_of[self._instance.operator]
-        yield report.to_parcel(_any_task(self._work, stage, self._sender))
+        yield report.to_parcel(collector(self._work.layout, stage, self._sender))
 
     def _report(self, output: tuple[OutputFile, ...]) -> TaskReport:
         """Put together what all parts of the task have done; nothing else fills a report."""

@@ -19,6 +19,7 @@ from optimizers import Edge, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
 from optimizers.runtime.observe import probes
+from optimizers.runtime.observe.adding_up import heaviest
 from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.storage.location import Location
@@ -232,7 +233,7 @@ def test_tuples_of_groups_are_all_counted(tmp_path):
 def test_the_heaviest_keys_are_those_that_a_full_sort_finds(counts, most):
     numbers = np.array(counts, dtype=np.int64)
 
-    found = probes.heaviest(numbers, most)
+    found = heaviest(numbers, most)
 
     assert np.argsort(-numbers, kind="stable")[:most].tolist() == found.tolist()
 
