@@ -64,7 +64,7 @@ class Settings:
 
 _ALL_LOOKED_AT = 1 << 17
 _ALL_KEYS = 1 << 17
-_ALL_PAIRS = 1 << 18
+_ALL_PAIRS = 1 << 17
 """How many tuples all instances of an operator together look at, of those that each packs at
 once; and how many keys of an operator, and pairs of a hop, they tell in a batch, at most."""
 

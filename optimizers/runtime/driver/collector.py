@@ -1,7 +1,7 @@
 """What was seen in an epoch: the reports of its batches, put together as `Statistics`."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +9,7 @@ import pyarrow as pa
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.control import collectors
+from optimizers.control.collectors import TrafficSums
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
 from optimizers.operators import EdgeName
@@ -27,6 +28,7 @@ from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
 _MOST_PAIRS = 1 << 18  # of one batch
+_COUNTED_AT_ONCE = 1 << 14  # rows
 
 
 class EpochCollector:
@@ -49,7 +51,7 @@ class EpochCollector:
         self._pairs: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
         self._keys: dict[str, SpaceSaving] = {}
         self._groups: dict[str, Floats] = {}
-        self._traffic: dict[EdgeName, Floats] = {}
+        self._traffic: dict[EdgeName, TrafficSums] = {}
         self._costs: dict[str, dict[tuple[str, str], dict[int, CostSketch]]] = {}
 
     def go_on_under(self, layout: Layout) -> None:
@@ -118,7 +120,7 @@ class EpochCollector:
                 name: self._group_statistics(name, tuples, state_bytes.get(name, 0.0))
                 for name, tuples in self._groups.items()
             },
-            traffic={hop: collectors.as_traffic(cells) for hop, cells in self._traffic.items()},
+            traffic={hop: sums.traffic() for hop, sums in self._traffic.items()},
             costs={name: self._costs_of(name) for name in self._costs},
         )
 
@@ -143,8 +145,8 @@ class EpochCollector:
                 _count_pairs(sketches[self._batches % 2], tables)
             case Seen.KEYS, operator:
                 sketch = self._keys.setdefault(operator, collectors.key_sketch())
-                for table in tables:
-                    sketch.update(table.column("key"), _counts(table))
+                for part in _pieces(tables):
+                    sketch.update(part.column("key"), _counts(part))
             case Seen.COSTS, operator, key, told:
                 instances = self._layout.topology.operator(operator).parallelism
                 sketches_of = self._costs.setdefault(operator, {}).setdefault((told, key), {})
@@ -155,11 +157,11 @@ class EpochCollector:
                         count_costs(sketch_of, own)
             case Seen.TRAFFIC, first, second:
                 job = self._layout.topology
-                shape = job.operator(first).key_groups, job.operator(second).key_groups
-                cells = self._traffic.setdefault((first, second), np.zeros(shape))
-                for table in tables:
-                    places = [table.column(name).to_numpy() for name in ("source", "target")]
-                    np.add.at(cells, tuple(places), table.column("tuples").to_numpy())
+                groups = (job.operator(name).key_groups for name in (first, second))
+                sums = self._traffic.setdefault((first, second), TrafficSums(*groups))
+                for part in _pieces(tables):
+                    columns = (part.column(name) for name in ("source", "target", "tuples"))
+                    sums.add(*(column.to_numpy() for column in columns))
 
     def _costs_of(self, operator: str) -> tuple[CostSketch, ...]:
         """Return the costs at each instance: of each tuple, if they were told apart at all.
@@ -225,6 +227,12 @@ def _counts(table: pa.Table) -> Floats:
 
 
 def _count_pairs(sketch: SpaceSaving, tables: Sequence[pa.Table]) -> None:
+    for part in _pieces(tables):
+        sketch.update(Pairs(part.column("left"), part.column("right")), _counts(part))
+
+
+def _pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Cut tables into pieces, for what is counted at once is copied several times."""
     for table in tables:
-        pairs = Pairs(table.column("left"), table.column("right"))
-        sketch.update(pairs, _counts(table))
+        for start in range(0, len(table), _COUNTED_AT_ONCE):
+            yield table.slice(start, _COUNTED_AT_ONCE)

@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 
-_WAS = b"was"  # metadata of a column: the type that it had
 _KINDS = (
     (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
     (pa.int8(), pa.int16(), pa.int32(), pa.int64()),
@@ -12,9 +11,8 @@ _KINDS = (
 def narrowed(table: pa.Table) -> pa.Table:
     """Return the same table with each column of integers in the narrowest type that holds them.
 
-    >>> narrow = narrowed(pa.table({"key": [7, 70_000], "count": [1, -1]}))
-    >>> narrow.schema.types, widened(narrow).schema.types
-    ([DataType(uint32), DataType(int8)], [DataType(int64), DataType(int64)])
+    >>> narrowed(pa.table({"key": [7, 70_000], "count": [1, -1]})).schema.types
+    [DataType(uint32), DataType(int8)]
     """
     fields = list(table.schema)
     columns = table.columns
@@ -22,21 +20,8 @@ def narrowed(table: pa.Table) -> pa.Table:
         if pa.types.is_integer(field.type):
             narrow = _narrowest(column)
             if narrow.bit_width < field.type.bit_width:
-                fields[place] = pa.field(field.name, narrow, metadata={_WAS: str(field.type)})
+                fields[place] = pa.field(field.name, narrow)
                 columns[place] = column.cast(narrow)
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
-
-
-def widened(table: pa.Table) -> pa.Table:
-    """Return the table that was narrowed, with the types that it had."""
-    fields = list(table.schema)
-    columns = table.columns
-    for place, field in enumerate(fields):
-        was = (field.metadata or {}).get(_WAS)
-        if was is not None:
-            wide = pa.type_for_alias(was.decode())
-            fields[place] = pa.field(field.name, wide)
-            columns[place] = columns[place].cast(wide)
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 

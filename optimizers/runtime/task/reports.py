@@ -34,7 +34,7 @@ from optimizers.runtime.task.fact_columns import (
     no_wholes,
 )
 from optimizers.runtime.task.flows import NO_FLOWS, Flows, added_up
-from optimizers.runtime.task.narrow import narrowed, widened
+from optimizers.runtime.task.narrow import narrowed
 from optimizers.runtime.task.output_file import OutputFile, from_json_types, to_json_types
 from optimizers.runtime.task.parcels import REPORT, Parcel
 from sketches.arrays import Indices
@@ -308,7 +308,9 @@ def _packed(buffers: Sequence[Any]) -> bytes:
 
 
 def _unpacked(parcel: Parcel) -> Iterator[memoryview]:
-    body = memoryview(bytes(memoryview(parcel.body)))
+    body = memoryview(parcel.body)
+    if np.frombuffer(body, dtype=np.uint8).ctypes.data % 8:  # numbers have to be at their places
+        body = memoryview(bytes(body))
     size = _LENGTH.size
     if len(body) < size or _LENGTH.unpack_from(body)[0] != zlib.crc32(body[size:]):
         raise DeliveryError(
@@ -332,4 +334,4 @@ def _written(table: pa.Table) -> Any:
 
 
 def _read(data: memoryview) -> pa.Table:
-    return widened(pa.ipc.open_stream(data).read_all())
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

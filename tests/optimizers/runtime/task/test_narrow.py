@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.runtime.task.narrow import narrowed, widened
+from optimizers.runtime.task.narrow import narrowed
 
 BITS = st.sampled_from((8, 16, 32, 64))
 
@@ -23,10 +23,10 @@ def integer_columns(draw):
 
 
 @given(integer_columns())
-def test_what_is_narrowed_and_widened_is_as_it_was(column):
+def test_the_numbers_stay_what_they_are(column):
     table = pa.table({"n": column})
 
-    assert table.equals(widened(narrowed(table)), check_metadata=True)
+    assert table.to_pylist() == narrowed(table).to_pylist()
 
 
 @given(integer_columns())
