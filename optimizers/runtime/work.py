@@ -33,8 +33,8 @@ class Settings:
     Attributes:
         observes: what to observe.
         looked_at: at how many tuples of those that are packed at once it is looked to count
-            pairs, at most; each then stands for several.
-        most_keys: how many keys a task reports at most, the heaviest.
+            pairs, at most; each then stands for several. Of many instances each looks at fewer.
+        most_keys: how many keys a task reports at most, the heaviest; of many instances, fewer.
         parcel: how many tuples a parcel holds at most, unless the plan says otherwise.
         keep_output: whether what operators emit that feed nothing is kept in files.
         resident: how many bytes of state the processes of one executor together keep in memory

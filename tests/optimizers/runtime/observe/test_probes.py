@@ -23,6 +23,7 @@ from optimizers.runtime.observe.adding_up import heaviest
 from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.storage.location import Location
+from optimizers.runtime.task import collecting
 from optimizers.runtime.task.reports import Reports, TaskReport
 from optimizers.runtime.work import Settings, Work
 from optimizers.statistics import Probe
@@ -181,7 +182,8 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         assert sum(map(pairs, pieces), Counter()) == self.counted(tables)
 
 
-def test_senders_look_at_different_tuples(tmp_path):
+def test_senders_look_at_different_tuples(tmp_path, monkeypatch):
+    monkeypatch.setattr(collecting, "MERGED_FROM", 99)  # to see what each has told
     between = Topology.source("s").then(Operator("a", "k", 4, apply=TUPLES))
     between = between.then("f", parallelism=4, grouping=LocalOrShuffle())
     driver = Driver(tmp_path, between.then("b", key="l"), observes={Probe.PAIRS}, looked_at=4)
@@ -193,7 +195,8 @@ def test_senders_look_at_different_tuples(tmp_path):
     first = {}
     for report in driver.run({"s": table}):
         for observed in report.observed.get(Observation.of("pairs", "a", "b"), []):
-            (first[report.names[0]],) = [observed.column("left").to_pylist()]
+            (sender,) = report.names
+            first[sender] = observed.column("left").to_pylist()
     assert 4 == len(first)
 
 
