@@ -41,16 +41,30 @@ def added_up(seen: Observation, table: pa.Table) -> pa.Table:
 def joined(tables: Iterable[pa.Table]) -> tuple[pa.Table, ...]:
     """Return one table in place of several, or one for each kind of columns."""
     given = list(tables)
-    if len(given) == 1:
+    if len(given) <= 1:
         return tuple(given)
+    whole = _as_one(given)
+    if whole is not None:
+        return (whole,)
+    kinds: list[pa.Table] = []
+    for table in given:
+        for place, known in enumerate(kinds):
+            both = _as_one([known, table])
+            if both is not None:
+                kinds[place] = both
+                break
+        else:
+            kinds.append(table)
+    return tuple(kinds)
+
+
+def _as_one(tables: list[pa.Table]) -> pa.Table | None:
+    """Return tables as one; None if their columns do not go together, as numbers and texts."""
     try:
         # Streams that meet may have keys of one kind in columns of different types.
-        return (pa.concat_tables(given, promote_options="permissive"),)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # keys of several kinds; see `KeyColumn`
-        kinds: dict[str, list[pa.Table]] = {}
-        for table in given:
-            kinds.setdefault(str(table.schema.types), []).append(table)
-        return tuple(pa.concat_tables(kinds[kind]) for kind in sorted(kinds))
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
 
 
 def heaviest(counts: NDArray[np.int64] | NDArray[np.float64], most: int) -> NDArray[np.intp]:
