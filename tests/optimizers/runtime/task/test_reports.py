@@ -220,19 +220,16 @@ def test_what_is_not_added_up_over_tasks_is_told_with_its_sender(kind):
     assert [{"n": 2}, {"n": 7}] == told[2]
 
 
-def test_flows_add_up_in_any_order():
-    @given(st.lists(FLOWS, max_size=5), st.randoms())
-    def same(flows, random):
-        shuffled = random.sample(flows, len(flows))
+@given(st.lists(FLOWS, max_size=5), st.randoms())
+def test_flows_add_up_in_any_order(flows, random):
+    shuffled = random.sample(flows, len(flows))
 
-        total = added_up(flows)
+    total = added_up(flows)
 
-        assert total.tolist() == added_up(shuffled).tolist()
-        for name in ("parcels", "rows", "bytes", "local_rows", "local_bytes"):
-            assert sum(int(flow[name].sum()) for flow in flows) == int(total[name].sum())
-        digests = sum(int(digest) for flow in flows for digest in flow["digest"])
-        assert digests % (1 << 62) == sum(map(int, total["digest"])) % (1 << 62)
-        assert len(total) == len(np.unique(total[["edge", "instance"]]))
-        assert all(0 <= int(digest) < 1 << 62 for digest in total["digest"])
-
-    same()
+    assert total.tolist() == added_up(shuffled).tolist()
+    for name in ("parcels", "rows", "bytes", "local_rows", "local_bytes"):
+        assert sum(int(flow[name].sum()) for flow in flows) == int(total[name].sum())
+    digests = sum(int(digest) for flow in flows for digest in flow["digest"])
+    assert digests % (1 << 62) == sum(map(int, total["digest"])) % (1 << 62)
+    assert len(total) == len(np.unique(total[["edge", "instance"]]))
+    assert all(0 <= int(digest) < 1 << 62 for digest in total["digest"])
