@@ -13,7 +13,7 @@ from batching.stages import FEATURES, StageCosts
 from sketches.arrays import Floats, Marks
 from sketches.checks import amount
 from sketches.errors import InvalidValueError
-from sketches.values import ArrayValue, listed, numeric, protected
+from sketches.values import ArrayValue, listed, numeric, protect
 
 _MOST_CONSTANTS = 10
 _SAME = 1e-9  # directions that differ by less are one
@@ -40,8 +40,7 @@ class Fit(ArrayValue):
     worst: float
 
     def __post_init__(self) -> None:
-        for name in ("constants", "lowest", "highest"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "constants", "lowest", "highest")
 
     def predict(self, counted: Any, *, beyond: float = 0.0) -> Floats:
         """Return what batches will take.

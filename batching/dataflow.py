@@ -12,7 +12,7 @@ from batching.checks import amounts, counts, marks
 from batching.errors import DataflowError
 from sketches.arrays import Floats, Integers, Marks
 from sketches.errors import InvalidValueError
-from sketches.values import ArrayValue, listed, protected
+from sketches.values import ArrayValue, listed, protect
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,8 @@ class Dataflow(ArrayValue):
     keyed: Marks
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "rates", "hottest", "given"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
-        for name in ("producers", "consumers", "selectivity", "sizes", "keyed"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "seconds", "rates", "hottest", "given")
+        protect(self, "producers", "consumers", "selectivity", "sizes", "keyed")
 
     @classmethod
     def of(  # noqa: PLR0913

@@ -22,7 +22,7 @@ from batching.tuple_costs import (
 )
 from sketches.arrays import Floats, Integers
 from sketches.checks import amount, number, whole
-from sketches.values import ArrayValue, protected
+from sketches.values import ArrayValue, protect
 
 BATCH_BYTES = 65_536
 """What the paper takes as the largest message: a TCP packet."""
@@ -53,8 +53,7 @@ class TuplePlan(ArrayValue):
     memory: float
 
     def __post_init__(self) -> None:
-        for name in ("instances", "batches", "rates", "busy"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "instances", "batches", "rates", "busy")
 
 
 def plan_tuples(  # noqa: PLR0913

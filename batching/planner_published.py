@@ -34,7 +34,7 @@ from batching.planner import BATCH_BYTES
 from batching.tuple_costs import FULL, MOST_INSTANCES, Shipping
 from sketches.arrays import Floats, Integers
 from sketches.checks import whole
-from sketches.values import ArrayValue, protected
+from sketches.values import ArrayValue, protect
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,7 @@ class PublishedPlan(ArrayValue):
     rates: Floats
 
     def __post_init__(self) -> None:
-        for name in ("instances", "batches", "rates"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "instances", "batches", "rates")
 
 
 def plan_as_published(

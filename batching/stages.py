@@ -24,7 +24,7 @@ from batching.errors import DataflowError
 from batching.tuple_costs import FULL
 from sketches.arrays import Floats, Integers
 from sketches.checks import amount, whole
-from sketches.values import ArrayValue, listed, protected
+from sketches.values import ArrayValue, listed, protect
 
 ALONE = -1
 """For an operator that begins a stage in any case."""
@@ -78,8 +78,7 @@ class StageJob(ArrayValue):
     tasks: Integers
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "visits", "hottest", "crossing", "feeders", "tasks"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "seconds", "visits", "hottest", "crossing", "feeders", "tasks")
 
     @classmethod
     def of(  # noqa: PLR0913
@@ -177,8 +176,7 @@ class Stages(ArrayValue):
     tasks: Integers
 
     def __post_init__(self) -> None:
-        for name in ("begins", "tasks"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "begins", "tasks")
 
     @cached_property
     def first(self) -> Integers:

@@ -19,7 +19,7 @@ from batching.dataflow import Dataflow
 from sketches.arrays import Floats, Integers
 from sketches.checks import amount
 from sketches.errors import InvalidValueError
-from sketches.values import ArrayValue, protected
+from sketches.values import ArrayValue, protect
 
 FULL = 1 - 1e-9
 """How busy an instance may be: less than always, by what rounding adds up to."""
@@ -63,8 +63,7 @@ class TupleCosts(ArrayValue):
     largest: Integers
 
     def __post_init__(self) -> None:
-        for name in ("steady", "messages", "largest"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "steady", "messages", "largest")
 
     @classmethod
     def of(cls, flow: Dataflow, shipping: Shipping, batch_bytes: int) -> "TupleCosts":

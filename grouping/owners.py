@@ -17,7 +17,7 @@ from grouping.routing_table import GroupTable
 from sketches.arrays import Codes, Parts
 from sketches.errors import InvalidValueError
 from sketches.keys import KeyColumn
-from sketches.values import ArrayValue, protected
+from sketches.values import ArrayValue, protect
 
 _NONE: Codes = np.empty(0, dtype=np.uint64)
 
@@ -176,8 +176,7 @@ class Handover(ArrayValue):
     to_instances: Parts
 
     def __post_init__(self) -> None:
-        for name in ("codes", "senders", "recipients", "groups", "from_instances", "to_instances"):
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, "codes", "senders", "recipients", "groups", "from_instances", "to_instances")
 
     def __bool__(self) -> bool:
         """Whether anything changes hands."""

@@ -90,6 +90,12 @@ def protected(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def protect(value: object, *names: str) -> None:
+    """Write-protect arrays that a frozen value was given; for use in its ``__post_init__``."""
+    for name in names:
+        object.__setattr__(value, name, protected(getattr(value, name)))
+
+
 def _same(first: object, second: object) -> bool:
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         return first.dtype == second.dtype and np.array_equal(first, second)

@@ -11,7 +11,7 @@ from grouping.errors import PlacementError
 from sketches.arrays import Floats, Integers, Marks, Parts
 from sketches.checks import amount, whole
 from sketches.errors import InvalidValueError
-from sketches.values import ArrayValue, listed, numeric, protected
+from sketches.values import ArrayValue, listed, numeric, protect
 
 Nodes: TypeAlias = Parts
 """The number of a node, for each group."""
@@ -57,8 +57,7 @@ class PlacementProblem(ArrayValue):
 
     def __post_init__(self) -> None:
         names = "loads", "current", "capacities", "draining", "costs", "sets", "pins", "able"
-        for name in names:
-            object.__setattr__(self, name, protected(getattr(self, name)))
+        protect(self, *names)
 
     @classmethod
     def of(  # noqa: PLR0913

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sketches import wire
 from sketches.cost_sketch import CostSketch
-from sketches.errors import PenstockError
 from sketches.keys import as_keys, mix
 from sketches.row_hashes import RowHashes
 
@@ -141,11 +140,3 @@ class NaiveCostSketch:
 
 def scattered(code):
     return mix(np.array([code], dtype=np.uint64))[0].item()
-
-
-def refuses(sketch, error, change, match=None):
-    before = sketch.copy()
-    with pytest.raises(error, match=match) as refusal:
-        change(sketch)
-    assert isinstance(refusal.value, PenstockError)
-    assert before == sketch

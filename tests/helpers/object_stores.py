@@ -10,15 +10,40 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import boto3
+import pytest
 from moto.server import ThreadedMotoServer
 
+from optimizers.errors import CheckpointError
+
 NUMBERS = itertools.count()
+
+ODD = ["a b", "a+b", "a%20b", "100%", "ü€😀", "k=v", "a&b?c", "q#r", "t~'!(*)", "[x]{1}"]
+"""Names of files that a store has to quote."""
 
 
 # The key of Azurite's account, which is the same everywhere and no secret.
 AZURE_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
+
+
+def odd_names_are_kept(here, odd=ODD):
+    """Files of odd names are written in each way, found, listed and deleted."""
+    for write in (here.write_new, here.write_once, here.write_atomically):
+        names = [f"d/{write.__name__}/{name}" for name in odd]
+        for name in names:
+            write(name, name.encode())
+
+        assert sorted(names) == sorted(here.list(f"d/{write.__name__}"))
+        for name in names:
+            assert here.exists(name)
+            assert name.encode() == here.read_bytes(name)
+            with pytest.raises(CheckpointError, match="already there"):
+                here.write_new(name, b"")
+            here.delete(name)
+            here.delete(name)
+            assert not here.exists(name)
+    assert {} == here.list("")
 
 
 class Store:

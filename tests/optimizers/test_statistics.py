@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from wild_input import taken_or_refused
 
 from optimizers import (
     EdgeStatistics,
@@ -18,7 +19,6 @@ from optimizers import (
     KeyPairs,
     Operator,
     OperatorStatistics,
-    PenstockError,
     Probe,
     Statistics,
     Topology,
@@ -180,16 +180,9 @@ def test_what_is_no_statistics_is_refused_by_name(case):
         build()
 
 
-WILD = [None, 0, 1.5, True, "", "ab", b"ab", [], {}, set(), (), [[]], {"x": []}, {(): 1}]
-
-
 @pytest.mark.parametrize("part", [field.name for field in fields(Statistics)])
 def test_wild_input_is_taken_or_refused_but_never_stumbled_over(part):
-    for value in WILD:
-        try:
-            Statistics(**{part: value})
-        except PenstockError as error:
-            assert len(str(error)) > 10  # noqa: PT017  # that nothing else is raised is the point
+    taken_or_refused(lambda value: Statistics(**{part: value}))
 
 
 def test_statistics_are_true_when_anything_was_observed():

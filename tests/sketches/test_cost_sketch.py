@@ -19,11 +19,11 @@ from cost_streams import (
     fed,
     feed,
     parts_of,
-    refuses,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sketch_refusals import refuses
 
 from sketches.cost_sketch import CostSketch
 from sketches.errors import (

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from cost_streams import EXACT, fed, refuses
+from cost_streams import EXACT, fed
+from sketch_refusals import refuses
 
 from sketches import wire
 from sketches.cost_sketch import CostSketch

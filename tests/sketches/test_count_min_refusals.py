@@ -5,24 +5,14 @@ import sys
 
 import numpy as np
 import pytest
+from sketch_refusals import refuses
 
 from sketches.count_min import CountMin
 from sketches.errors import (
     InvalidKeyError,
     InvalidValueError,
     MergeError,
-    PenstockError,
 )
-
-
-def refuses(sketch, error, change, match=None):
-    """The change is refused, and leaves the sketch as it was."""
-    before = sketch.copy()
-    with pytest.raises(error, match=match) as refusal:
-        change(sketch)
-    assert isinstance(refusal.value, PenstockError)
-    assert before == sketch
-    assert before.kind == sketch.kind
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sketch_refusals import refuses
 
 from sketches.cost_sketch import CostSketch
 from sketches.count_min import CountMin
@@ -19,7 +20,6 @@ from sketches.errors import (
     InvalidKeyError,
     InvalidValueError,
     MergeError,
-    PenstockError,
 )
 
 FORMS = {
@@ -52,16 +52,6 @@ def fed(sketch, stream):
 
 def some(new):
     return fed(new(), [(1, 2.0), (2, 3.0), (1, 0.5), (3, 4.0)])
-
-
-def refuses(sketch, error, change, match=None):
-    """The change is refused, and leaves the sketch as it was."""
-    before = sketch.copy()
-    with pytest.raises(error, match=match) as refusal:
-        change(sketch)
-    assert isinstance(refusal.value, PenstockError)
-    assert before == sketch
-    assert before.kind == sketch.kind
 
 
 # --- bytes ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+import planted_faults
 import pytest
 from faulty_strategies import (
     ByBuiltinHash,
@@ -179,14 +180,7 @@ def suite_for(strategy, worlds=None):
 
 
 def failures(suite, tests=TESTS):
-    """Run the suite's tests and return the message of each that fails."""
-    found = {}
-    for name in tests:
-        try:
-            getattr(suite, name)()
-        except AssertionError as error:
-            found[name] = str(error)
-    return found
+    return planted_faults.failures(suite, tests, AssertionError)
 
 
 def few_worlds():

@@ -4,8 +4,8 @@ import math
 
 import faulty_dispatchers as dispatching
 import faulty_groupings as faulty
+import planted_faults
 import pytest
-from hypothesis import Phase, settings
 
 from optimizers.testing import GroupingContract
 
@@ -102,30 +102,12 @@ def suite_for(of, evenly):
 
 @pytest.fixture(autouse=True)
 def as_many_as_for_ours():
-    """Try as many examples as the suite does, and do not look for the simplest that fails."""
-    usual = settings.default
-    settings.register_profile(
-        "planted",
-        usual,
-        max_examples=GroupingContract.examples,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-    )
-    settings.load_profile("planted")
-    yield
-    settings.register_profile("before", usual)
-    settings.load_profile("before")
+    with planted_faults.as_many_as(GroupingContract):
+        yield
 
 
 def failures(suite, tests=TESTS):
-    """Run the suite's tests and return the message of each that fails."""
-    found = {}
-    for name in tests:
-        try:
-            getattr(suite, name)()
-        except Exception as error:  # noqa: BLE001  # a grouping may fail in any way
-            found[name] = str(error)
-    return found
+    return planted_faults.failures(suite, tests)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: type(bad).__name__)

@@ -3,8 +3,8 @@
 from math import comb
 
 import faulty_sketches as faulty
+import planted_faults
 import pytest
-from hypothesis import Phase, settings
 
 from optimizers.testing import SketchContract
 from optimizers.testing.sketch_contract import _least_unlikely
@@ -83,30 +83,12 @@ def suite_for(kind):
 
 @pytest.fixture(autouse=True)
 def as_many_as_for_ours():
-    """Try as many examples as the suite does, and do not look for the simplest that fails."""
-    usual = settings.default
-    settings.register_profile(
-        "planted",
-        usual,
-        max_examples=SketchContract.examples,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-    )
-    settings.load_profile("planted")
-    yield
-    settings.register_profile("before", usual)
-    settings.load_profile("before")
+    with planted_faults.as_many_as(SketchContract):
+        yield
 
 
 def failures(suite, tests=TESTS):
-    """Run the suite's tests and return the message of each that fails."""
-    found = {}
-    for name in tests:
-        try:
-            getattr(suite, name)()
-        except Exception as error:  # noqa: BLE001  # a sketch may fail in any way
-            found[name] = str(error)
-    return found
+    return planted_faults.failures(suite, tests)
 
 
 @pytest.mark.parametrize("bad", BAD, ids=name_of)

@@ -3,15 +3,13 @@
 from multiprocessing.pool import ThreadPool
 
 import pytest
-from object_stores import Proxy, Stub, as_azure, as_google, on_azure, serving
+from object_stores import ODD, Proxy, Stub, as_azure, as_google, on_azure, serving
 
 from optimizers.runtime.storage import fence
 from optimizers.runtime.storage.azure import AzureFence
 from optimizers.runtime.storage.disk import NameTakenError
 from optimizers.runtime.storage.gcs import GcsFence
 from optimizers.runtime.storage.places import Place
-
-ODD = ["a b", "a+b", "a%20b", "100%", "ü€😀", "k=v", "a&b?c", "q#r", "t~'!(*)", "[x]{1}"]
 
 
 def on_google(port):
