@@ -28,12 +28,14 @@ from locality_experiments import (
     touch_costs,
     uncorrelated,
 )
+from rescaling import ANEW, BY_TRAFFIC, REHASHED, rescaled
 from streams import Drift, NoDataError, flights
 
 from grouping.keygraph.partition import partition_keys
 
 _WEEKS = 3
 _GATE_SCALE = 0.1
+_TENTH = 0.1
 _GATE_WEEKS = 4
 _LEAST_WEEKS = 4  # of the flights, at small scales
 
@@ -45,6 +47,7 @@ def run(scale: float) -> list[Result]:
         *_drift(drift, scale),
         *over_flights(scale),
         *_steps(drift, scale),
+        *_rescaled(drift.scaled(_TENTH), scale * _TENTH),
         *_gate(drift.scaled(_GATE_SCALE), scale * _GATE_SCALE),
     ]
 
@@ -70,6 +73,29 @@ def _drift(drift: Drift, scale: float) -> list[Result]:
             )
             for which, measured in zip(("first", "second"), story.imbalance(OURS), strict=True)
         ),
+    ]
+
+
+def _rescaled(drift: Drift, scale: float) -> list[Result]:
+    taught, tried = drift.weeks(2)
+    ways = rescaled(taught, tried, 6, 8, edges=_sized(EDGES, scale))
+    ours, fresh = ways[BY_TRAFFIC], ways[ANEW]
+    return [
+        Result(
+            name="6 to 8 instances: locality beside a new division",
+            measured=ours.locality / fresh.locality,
+            unit="x",
+            goal=0.95,
+        ),
+        Result(
+            name="6 to 8 instances: load that moves",
+            measured=ours.moved,
+            unit="",
+            goal=0.30,
+            better="lower",
+        ),
+        Result(name="6 to 8, divided anew: load that moves", measured=fresh.moved, unit=""),
+        Result(name="6 to 8, by hash: load that moves", measured=ways[REHASHED].moved, unit=""),
     ]
 
 

@@ -33,6 +33,7 @@ from locality_experiments import (
     touch_costs,
     uncorrelated,
 )
+from rescaling import rescaled
 from streams import Drift, Week, flights
 
 from grouping.keygraph.partition import partition_keys
@@ -43,6 +44,7 @@ WEEKS = 6
 SEEDS = (0, 1, 2)
 MANY_PARTS = (2, 4, 6, 8, 16, 32, 64)
 SOME_PARTS = (2, 6, 16, 64)
+CHANGES = ((6, 8), (8, 9), (8, 6))  # of the number of instances
 FRACTIONS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 QUARTER = 0.25
 _TENTH = 0.1
@@ -187,6 +189,19 @@ def paper(scale: float) -> Json:
     }
 
 
+def rescaling(scale: float) -> Json:
+    """Give both operators other numbers of instances after a week, in several ways."""
+    small = scale * _TENTH
+    runs: dict[str, list[Json]] = {}
+    for seed in SEEDS:
+        taught, tried = Drift(seed=seed).scaled(small).weeks(2)
+        for before, after in CHANGES:
+            ways = rescaled(taught, tried, before, after, edges=_sized(EDGES, small), seed=seed)
+            found = {name: asdict(way) for name, way in ways.items()}
+            runs.setdefault(f"{before} to {after}", []).append(found)
+    return runs
+
+
 def forgotten(scale: float) -> Json:
     """Compare tables that keep every key with such that keep those reported."""
     small = scale * _TENTH
@@ -214,6 +229,7 @@ MEASURED: Mapping[str, Callable[[float], Json]] = {
         loads,
         paper,
         forgotten,
+        rescaling,
     )
 }
 

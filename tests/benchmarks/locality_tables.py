@@ -6,6 +6,7 @@ import numpy as np
 from locality_experiments import INCREMENTAL, INERT, ORACLE, OURS, PUBLISHED, RENAMED, SCRATCH
 from locality_measure import MANY_PARTS, Json
 from page import spread, table
+from rescaling import ANEW, BEFORE
 
 
 def _percent(values: Sequence[float]) -> str:
@@ -225,6 +226,27 @@ def _paper_table(data: Json) -> str:
     return table(["locality", "Twitter, by the paper", "drifting stream"], rows)
 
 
+def _rescaling_table(data: Json) -> str:
+    head = ["instances", "", "locality", "beside a new division"]
+    head += ["imbalance, first", "second", "load moved"]
+    rows = []
+    for change, runs in data.items():
+        for name in runs[0]:
+            each = [run[name] for run in runs]
+            beside = [run[name]["locality"] / run[ANEW]["locality"] for run in runs]
+            rows.append(
+                [
+                    change,
+                    name,
+                    spread([way["locality"] for way in each]),
+                    "" if name in {BEFORE, ANEW} else spread(beside, 2),
+                    *(spread([way["imbalance"][side] for way in each], 2) for side in (0, 1)),
+                    "" if name == BEFORE else _percent([way["moved"] for way in each]),
+                ]
+            )
+    return table(head, rows)
+
+
 def _forgotten_table(data: Json) -> str:
     rows = []
     for name in data["runs"][0]:
@@ -256,4 +278,5 @@ TABLES: dict[str, tuple[str, Callable[[Json], str]]] = {
     "loads": ("loads", _loads_table),
     "paper": ("paper", _paper_table),
     "forgotten": ("forgotten", _forgotten_table),
+    "rescaling": ("rescaling", _rescaling_table),
 }
