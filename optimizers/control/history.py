@@ -8,6 +8,8 @@ from optimizers.control.settings import REMEMBERED
 from optimizers.control.summary import BatchSummary
 from sketches.checks import whole
 
+_MOST_INSTANCES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -44,6 +46,9 @@ class Totals:
 class History:
     """Keeps what happened last in full, and of the rest sums only, so that it never grows.
 
+    Of jobs with very many instances it keeps fewer batches: all that are kept tell of a million
+    instances at most, which is 350 batches of three operators with 1,000 instances each.
+
     >>> history = History(2)
     >>> for batch in range(5):
     ...     history.add_batch(BatchSummary(batch, 0, 0.5, (), {}), tuples=10)
@@ -51,12 +56,13 @@ class History:
     ([3, 4], 50)
 
     Args:
-        remember: how many batches, and how many decisions, are kept.
+        remember: how many batches, and how many decisions, are kept at most.
     """
 
     def __init__(self, remember: int = REMEMBERED) -> None:
         length = whole("remember", remember, at_least=1)
         self._batches: deque[BatchSummary] = deque(maxlen=length)
+        self._instances = 0  # in all of these batches
         self._decisions: deque[Decision] = deque(maxlen=length)
         self.totals = Totals()
 
@@ -72,7 +78,13 @@ class History:
 
     def add_batch(self, summary: BatchSummary, *, tuples: int) -> None:
         """Add a batch, and how many tuples came into the job in it."""
-        self._batches.append(summary)
+        kept = self._batches
+        if len(kept) == kept.maxlen:
+            self._instances -= len(kept.popleft().instances)
+        kept.append(summary)
+        self._instances += len(summary.instances)
+        while self._instances > _MOST_INSTANCES and len(kept) > 1:
+            self._instances -= len(kept.popleft().instances)
         sums = self.totals
         self.totals = replace(
             sums,

@@ -21,8 +21,8 @@ class Asking:
         meanwhile: whether batches go on while the optimizer thinks. What it decides comes into
             force with the first batch that begins after its answer, and it is not asked again
             before. Results are the same, but equal runs need not change plans after equal batches.
-        remember: how many batches, and how many decisions, are kept in full; older ones count in
-            sums only.
+        remember: how many batches, and how many decisions, are kept in full, at most; older ones
+            count in sums only. Of a job with thousands of instances fewer batches are kept.
     """
 
     every: int = 10

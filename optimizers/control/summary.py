@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optimizers.batch_time import BatchTime
+from optimizers.control.packed_rows import packed
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.statistics import EdgeStatistics
@@ -111,7 +112,7 @@ class BatchSummary:
     batch: int
     planned: int
     seconds: float
-    instances: tuple[InstanceSummary, ...]
+    instances: Sequence[InstanceSummary]
     edges: Mapping[EdgeName, EdgeStatistics]
     skipped: Mapping[str, int] = field(default_factory=FrozenMap)
     aside: Mapping[str, int] = field(default_factory=FrozenMap)
@@ -121,6 +122,9 @@ class BatchSummary:
     messages: Mapping[EdgeName, Messages] | None = None
     time: BatchTime | None = None
     makespan: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "instances", packed(self.instances))
 
     @property
     def changed(self) -> bool:

@@ -14,9 +14,11 @@ from grouping.groupings import Fields, PartialKey, Shuffle, WorstCase
 from grouping.routing_table import GroupTable, RoutingTable
 from grouping.scheduling.least_work.grouping import LeastWork
 from optimizers import Deployment, Node, Note, Plan
+from optimizers.control import history as history_module
 from optimizers.control.decision import Decision
 from optimizers.control.history import History
 from optimizers.control.plan_outline import PlanOutline, outline_of
+from optimizers.control.summary import BatchSummary, InstanceSummary
 from optimizers.runtime.observe.call_mode import SCHEMA, CallMode, CallTrial
 from sketches.cost_sketch import CostSketch
 
@@ -27,6 +29,48 @@ TABLE = RoutingTable(["x", "y"], [0, 1], 2)
 def table(count, seed=0):
     keys = [f"a-tag-that-was-seen-{seed}-{n}" for n in range(count)]
     return RoutingTable(keys, np.arange(count) % 2, 2)
+
+
+class TestManyInstances:
+    """What is kept of batches is bounded by their instances, too."""
+
+    @staticmethod
+    def summary(batch, instances):
+        rows = tuple(
+            InstanceSummary("count", n, f"node-{n % 9}", 10_000 + n, n, n / 7, 0.5, 0)
+            for n in range(instances)
+        )
+        return BatchSummary(batch, 0, 1.0, rows, {})
+
+    def test_take_few_bytes_each(self):
+        summary = self.summary(0, 3000)
+
+        tracemalloc.start()
+        copies = [self.summary(n, 3000) for n in range(4)]
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+        assert size / 12_000 < 40
+        assert summary.instances == copies[0].instances
+        assert 3000 * 10_000 + sum(range(3000)) == sum(summary.loads("count"))
+
+    @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 8), st.integers(1, 100))
+    def test_leave_room_for_fewer_batches(self, sizes, remember, most):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(history_module, "_MOST_INSTANCES", most)
+            history = History(remember)
+            for batch, size in enumerate(sizes):
+                history.add_batch(self.summary(batch, size), tuples=1)
+        kept = [batch.batch for batch in history.batches]
+
+        longest = [
+            n
+            for n in range(1, min(remember, len(sizes)) + 1)
+            if n == 1 or sum(sizes[len(sizes) - n :]) <= most
+        ]
+        expected = max(longest, default=0)
+        assert list(range(len(sizes) - expected, len(sizes))) == kept
+        assert len(sizes) == history.totals.batches
 
 
 def test_only_the_last_decision_keeps_its_tables():
