@@ -57,6 +57,8 @@ class SimulationEngine:
     Attributes:
         cluster: the machines; by default a node for each instance of the most parallel operator.
         network: what it costs to ship tuples.
+        cores: how many cores a node has that does not say so itself: as many of its instances work
+            at a time. Infinite for one for each instance.
         batch_tuples: how many tuples of the streams come in with a batch, after which the plan may
             change; None for one batch, so that the optimizer is asked at the beginning only.
         batch_seconds: how many seconds a batch lasts, in place of ``batch_tuples``.
@@ -71,6 +73,7 @@ class SimulationEngine:
 
     cluster: Cluster | None = None
     network: Network = field(default_factory=Network)
+    cores: float = 1
     batch_tuples: int | None = None
     batch_seconds: float | None = None
     every: int = 1
@@ -84,6 +87,8 @@ class SimulationEngine:
             raise InvalidValueError(f"cluster={self.cluster!r} is not a Cluster")
         if not isinstance(self.network, Network):
             raise InvalidValueError(f"network={self.network!r} is not a Network")
+        if self.cores != math.inf:
+            object.__setattr__(self, "cores", whole("cores", self.cores, at_least=1))
         if self.batch_tuples is not None and self.batch_seconds is not None:
             raise InvalidValueError(
                 "batch_tuples and batch_seconds are both given; leave one of them out"
@@ -157,7 +162,7 @@ class SimulationEngine:
         given = _by_source(topology, streams)
         tuples = Tuples(topology, given, self.work if work is None else work, self.seed)
         cluster = self.cluster or Cluster.uniform(max(o.parallelism for o in topology.operators))
-        running = Running(topology, cluster, self.network, tuples)
+        running = Running(topology, cluster, self.network, tuples, self.cores)
         if isinstance(optimizer, Plan):
             optimizer.check(topology, cluster)
         asked = _optimizer(optimizer)

@@ -2,8 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+from optimizers.errors import InvalidValueError
 from sketches.checks import amount, number
+
+Links = Literal["nodes", "pairs", "edges"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,19 +16,33 @@ class Network:
 
     An instance that sends a batch of tuples is busy for ``per_batch`` seconds, and for ``per_byte``
     more with each byte, before it goes on with its next tuple, also where the batch stays on its
-    node. Then the batch travels, at no time within a node, else over the connection of the two
-    nodes: one batch of an edge after the other at ``bandwidth``, and each ``latency`` later.
-    Different edges, and different pairs of nodes, are not in each other's way. Messages that report
-    to senders take the latency alone.
+    node. A batch for another node costs ``remote_per_batch`` and ``remote_per_byte`` besides, and
+    that at both ends: the receiver pays before it begins with the first of its tuples.
+
+    Then the batch travels, at no time within a node, else over links that take one batch after the
+    other, and ``latency`` later it is there. By default each node has a link out and a link in;
+    ``links`` says whether each pair of nodes has its own instead, or each edge on each pair.
+    Racks may have a link up and a link down for all that leaves and enters them. What is at the
+    head of a batch goes on to its next link at once. Messages that report to senders take the
+    latency alone.
 
     >>> Network(per_batch=0.001, per_byte=1e-6).cost(500)
     0.0015
+    >>> Network(per_batch=0.001, remote_per_batch=0.004).cost(500, remote=True)
+    0.005
 
     Attributes:
         latency: how many seconds a batch or message is on its way between two nodes.
-        bandwidth: how many bytes a second pass from one node to another, on each edge.
+        bandwidth: how many bytes a second pass a link.
+        links: what shares a link: all that leaves or enters one of the ``"nodes"``, as a network
+            card has it; all that goes from the one to the other of ``"pairs"`` of them; or nothing
+            but what one of the ``"edges"`` of the job has to send from the one to the other.
+        rack_latency: how many seconds more it takes to another rack.
+        rack_bandwidth: how many bytes a second leave or enter a rack.
         per_batch: how many seconds a batch of any size costs its sender.
         per_byte: how many seconds each byte of a batch costs its sender.
+        remote_per_batch: how many more each end pays for a batch between two nodes.
+        remote_per_byte: how many more each end pays for each byte of it.
         linger: how many seconds the first tuple of a batch may wait for the others; infinite for
             until the batch is full or the sending operator has ended.
 
@@ -35,29 +53,59 @@ class Network:
 
     latency: float = 0.0
     bandwidth: float = math.inf
+    links: Links = "nodes"
+    rack_latency: float = 0.0
+    rack_bandwidth: float = math.inf
     per_batch: float = 0.0
     per_byte: float = 0.0
+    remote_per_batch: float = 0.0
+    remote_per_byte: float = 0.0
     linger: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("latency", "per_batch", "per_byte"):
+        for name in (
+            "latency",
+            "rack_latency",
+            "per_batch",
+            "per_byte",
+            "remote_per_batch",
+            "remote_per_byte",
+        ):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
-        if self.bandwidth != math.inf:
-            above = number("bandwidth", self.bandwidth, above=0)
-            object.__setattr__(self, "bandwidth", above)
+        for name in ("bandwidth", "rack_bandwidth"):
+            if getattr(self, name) != math.inf:
+                object.__setattr__(self, name, number(name, getattr(self, name), above=0))
+        if self.links not in get_args(Links):
+            known = ", ".join(map(repr, get_args(Links)))
+            raise InvalidValueError(f"links={self.links!r} is unknown; say one of {known}")
         if self.linger != math.inf:
             object.__setattr__(self, "linger", amount("linger", self.linger))
 
     @property
     def delays(self) -> bool:
         """Whether anything takes time between two nodes."""
-        return self.latency > 0 or self.bandwidth < math.inf
+        return self.latency > 0 or self.bandwidth < math.inf or self.knows_racks
+
+    @property
+    def knows_racks(self) -> bool:
+        """Whether it matters in which rack a node is."""
+        return self.rack_latency > 0 or self.rack_bandwidth < math.inf
 
     @property
     def charges(self) -> bool:
         """Whether sending costs the sender anything."""
-        return self.per_batch > 0 or self.per_byte > 0
+        return self.per_batch > 0 or self.per_byte > 0 or self.charges_both
 
-    def cost(self, size: float) -> float:
+    @property
+    def charges_both(self) -> bool:
+        """Whether what goes to another node costs both ends."""
+        return self.remote_per_batch > 0 or self.remote_per_byte > 0
+
+    def cost(self, size: float, *, remote: bool = False) -> float:
         """Return how many seconds a batch of ``size`` bytes costs its sender."""
-        return self.per_batch + size * self.per_byte
+        own = self.per_batch + size * self.per_byte
+        return own + self.received(size) if remote else own
+
+    def received(self, size: float) -> float:
+        """Return how many seconds a batch of another node costs its receiver."""
+        return self.remote_per_batch + size * self.remote_per_byte

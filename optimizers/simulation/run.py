@@ -1,5 +1,6 @@
 """A simulated run: the queues and edges of a job, going on from batch to batch."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +19,10 @@ from optimizers.simulation.queues.conversation import Conversation, Mailbox
 from optimizers.simulation.queues.feedback import Listener
 from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals, Sent, Served, Shipments
+from optimizers.simulation.sharing import Sharing
 from optimizers.simulation.state_moves import KeysSeen, Move, move_between
 from optimizers.simulation.tuples import Tuples, into
+from optimizers.simulation.wires import Wires
 from optimizers.topology import Topology
 from sketches.arrays import Floats, Integers
 
@@ -36,10 +39,16 @@ class Running:
         cluster: the machines as declared.
         network: what shipping costs.
         tuples: what comes in.
+        cores: how many cores a node has that does not say so.
     """
 
     def __init__(
-        self, topology: Topology, cluster: Cluster, network: Network, tuples: Tuples
+        self,
+        topology: Topology,
+        cluster: Cluster,
+        network: Network,
+        tuples: Tuples,
+        cores: float,
     ) -> None:
         self.topology = topology
         self.tuples = tuples
@@ -91,6 +100,8 @@ class Running:
         self._layout: Layout | None = None
         self._cluster = cluster
         self._nodes: dict[str, int] = {}
+        self._wires = Wires(network)
+        self._sharing = Sharing(topology, network, tuples, cores)
         network_cost = network.per_batch + tuples.sizes * network.per_byte
         self._unit: Floats | None = network_cost if network.charges else None
 
@@ -100,6 +111,8 @@ class Running:
         machines = self._cluster.under(plan)
         for node in machines.nodes:
             self._nodes.setdefault(node.name, len(self._nodes))
+        self._wires.fit(machines, self._nodes)
+        before = {name: queue.nodes.tolist() for name, queue in self.operator_queues.items()}
         for name, operator_queue in self.operator_queues.items():
             homes = layout.homes[name].nodes
             speeds = self._speeds(name, len(homes))
@@ -110,10 +123,12 @@ class Running:
         for edge_run in self.edge_runs.values():
             edge_run.under(layout)
             self._conversation(edge_run, layout, now)
+        after = {name: queue.nodes.tolist() for name, queue in self.operator_queues.items()}
+        self._sharing.fit(machines, self._nodes, after)
         if self._happening is None and self._depends(plan, layout):
-            self._happening = self._follow(now)
+            self._happening = self._follow(before, now)
         if self._happening is not None:
-            self._happening.begin(plan, self.conversations, now)
+            self._happening.begin(plan, self.conversations, self._sharing.cores, now)
         stretch = Stretch(number, now, layout, machines, moves=moves)
         stretch.flows = {name: EdgeFlow() for name in self.edge_runs}
         names = {number: name for name, number in self._nodes.items()}
@@ -164,9 +179,9 @@ class Running:
         if any(size > 1 and job.outputs(name) for name, size in plan.batch.items()):
             return True
         listens = any(job.grouping(*edge.name).listens for edge in job.edges)
-        return self.network.charges and listens
+        return (self.network.charges and listens) or self._sharing.shares
 
-    def _follow(self, now: float) -> EventRun:
+    def _follow(self, nodes: Mapping[str, Sequence[int]], now: float) -> EventRun:
         """Follow events from now on."""
         happening = EventRun(
             self.operator_queues,
@@ -176,12 +191,16 @@ class Running:
             self.tuples,
             self.posts,
             self.witnesses,
+            self._wires,
+            self._sharing.needing,
         )
         waiting = {
             name: len(self.tuples.rows_of(name)) - admitted
             for name, admitted in self._admitted.items()
         }
-        happening.take_over(waiting, self.conversations, now)
+        for edge_run in self.edge_runs.values():
+            self._wires.take_over(edge_run.edge.name, edge_run.links)
+        happening.take_over(waiting, self.conversations, nodes, self._sharing.cores, now)
         return happening
 
     def _speeds(self, name: str, instances: int) -> Floats:

@@ -29,6 +29,7 @@ class Batch:
         size: how many bytes they have.
         closed: when it was settled that they leave; None as long as more may come.
         gone: whether they leave or have left, and do not wait for their sender any more.
+        cause: which of those that leave at one time it is, see `events.loop`.
         conversation: the conversation to which they are reported, if any.
     """
 
@@ -40,6 +41,7 @@ class Batch:
     size: float = 0.0
     closed: float | None = None
     gone: bool = False
+    cause: int = 0
     conversation: Conversation | None = None
 
 

@@ -7,8 +7,13 @@ other, and equal to it wherever both can be done.
 Of what happens at one time, batches leave first and then arrive; then instances are done, then
 batches have waited long enough, and last of all tuples are sent, those of operators further up
 before others. What an event makes happen at the same time comes in its own place.
+
+What takes time needs a core of its node where these are fewer than the instances that may want one:
+see `cores`. What travels passes one link after the other: see `wires`.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, TypeAlias
@@ -17,10 +22,12 @@ import numpy as np
 
 from grouping.feedback import Message
 from optimizers.simulation.events.batches import Batch, EdgeBatches
+from optimizers.simulation.events.cores import Cores
 from optimizers.simulation.events.operators import EventOperator, Item
 from optimizers.simulation.network import Network
 from optimizers.simulation.queues.conversation import Mailbox
 from optimizers.simulation.rows import Arrivals
+from optimizers.simulation.wires import Path, Wires
 
 Event: TypeAlias = tuple[float, int, float, int, int, int, int, Any]
 """When; what; four numbers to tell who is first; a number of its own; and the particulars."""
@@ -31,6 +38,25 @@ _LEAVES, _ARRIVES, _IS_DONE, _WAITED, _SENDS = range(5)
 _IN_TIME, _FULL, _AT_THE_END = range(3)
 
 
+@dataclass(slots=True)
+class Trip:
+    """A batch on its way.
+
+    Attributes:
+        batch: the batch.
+        path: the links that its head has yet to reach.
+        through: when its last byte is through those that it has reached.
+        latency: how much later it is there.
+        receiving: how long its receiver has to work before it has it.
+    """
+
+    batch: Batch
+    path: Path
+    through: float
+    latency: float
+    receiving: float
+
+
 class Events:
     """What happens in a run, one event after the other.
 
@@ -38,17 +64,26 @@ class Events:
         event_operators: the operators by name, in the order of the job.
         network: what shipping costs.
         posts: the messages on their way to those who send to each operator.
+        wires: the links between nodes.
+        cores: who has a core, and who waits for one.
 
     Attributes:
         now: the time.
     """
 
     def __init__(
-        self, event_operators: dict[str, EventOperator], network: Network, posts: dict[str, Mailbox]
+        self,
+        event_operators: dict[str, EventOperator],
+        network: Network,
+        posts: dict[str, Mailbox],
+        wires: Wires,
+        cores: Cores,
     ) -> None:
         self._event_operators = event_operators
         self._network = network
         self._posts = posts
+        self._wires = wires
+        self._cores = cores
         self._targets = {
             way: operator for operator in event_operators.values() for way in operator.into
         }
@@ -75,29 +110,28 @@ class Events:
         key = (closed, _FULL, item.edge, item.sender)
         self._push(item.arrived, _ARRIVES, key, (operator, instance, [item]))
 
-    def resume(self, operator: EventOperator, instance: int) -> None:
-        """Let an instance go on with what it has, as it was left."""
-        now = self.now
+    def resume(self, operator: EventOperator, instance: int, node: int) -> None:
+        """Let an instance go on with what it has begun on a node, as it was left."""
         free, queue = operator.free[instance], operator.queues[instance]
-        start = max(free, queue[0].arrived) if queue else free
-        if queue and start < now:
-            self._start(operator, instance, start)
-        elif queue or free > now:
-            operator.busy[instance] = True
-            self._push(start, _IS_DONE, (0.0, 0, operator.rank, instance), (operator, instance))
+        begun = bool(queue) and queue[0].known is not None
+        if operator.works and (begun or free > self.now):
+            self._cores.hold(operator, instance, node)
+        if begun:
+            self._start(operator, instance, max(free, queue[0].arrived))
+        elif queue or free > self.now:
+            self._rest(operator, instance, max(free, self.now))
+
+    def begin(self, cores: Mapping[int, float]) -> None:
+        """Let instances go on that nodes have a core for by now."""
+        for operator, instance in self._cores.fit(cores):
+            self._work(operator, instance)
 
     def expire(self, way: EdgeBatches) -> None:
         """Let all batches of an edge leave that are not full, as soon as their senders can."""
         operator = self._sources[way]
         for batch in way.waiting():
-            way.close(batch, self.now)
-            if self._network.charges:
-                operator.late[batch.sender].append(batch)
-            else:
-                self._leave(batch, self.now, _IN_TIME)
-        for instance, late in enumerate(operator.late):
-            if late and not operator.busy[instance]:
-                self._go_on(operator, instance)
+            self._send_when_idle(batch, _IN_TIME)
+        self._wake(operator)
 
     def advance(self, until: float) -> None:
         """Let everything happen that happens before a time."""
@@ -112,7 +146,10 @@ class Events:
             elif what == _SENDS:
                 self._send(*about)
             elif what == _LEAVES:
-                self._left(about, closed, cause)
+                if isinstance(about, Trip):
+                    self._pass(about, closed, cause)
+                else:
+                    self._left(about, closed, cause)
             else:
                 self._waited(about)
 
@@ -130,39 +167,80 @@ class Events:
             self._go_on(operator, instance)
 
     def _go_on(self, operator: EventOperator, instance: int) -> None:
-        """Let an idle instance send what has waited long enough, else begin with a tuple."""
-        late = operator.late[instance]
-        while late:
-            batch = late.popleft()
-            if batch.gone:
-                continue
-            cost = self._network.cost(batch.size)
-            self._spend(operator, instance, self.now, self.now + cost)
-            self._close(batch, _IN_TIME, self.now + cost)
-            if cost:
+        """Let an idle instance do the next thing that it has, once it has a core."""
+        if not operator.late[instance]:
+            if not operator.queues[instance]:
                 return
-        if not operator.queues[instance]:
-            return
-        paused = float(operator.operator_queue.paused[instance])
-        if paused > self.now:
+            paused = float(operator.operator_queue.paused[instance])
+            if paused > self.now:
+                self._rest(operator, instance, paused)
+                return
+        if self._cores.take(operator, instance):
+            self._work(operator, instance)
+        else:
             operator.busy[instance] = True
-            self._push(paused, _IS_DONE, (0.0, 0, operator.rank, instance), (operator, instance))
+
+    def _work(self, operator: EventOperator, instance: int) -> None:
+        """Let an instance that has a core send what has waited long enough, else begin a tuple."""
+        operator.busy[instance] = False
+        late = operator.late[instance]
+        while late and not operator.busy[instance]:
+            batch = late.popleft()
+            if not batch.gone:
+                end = self.now + self._cost(batch)
+                self._spend(operator, instance, self.now, end)
+                self._close(batch, batch.cause, end)
+        if operator.busy[instance]:
+            return
+        if not operator.queues[instance]:
+            self._give_back(operator, instance)
+        elif float(operator.operator_queue.paused[instance]) > self.now:
+            self._finish(operator, instance)
         else:
             self._start(operator, instance, self.now)
+
+    def _finish(self, operator: EventOperator, instance: int) -> None:
+        """Let an instance that is done with something give others its core, and go on."""
+        self._give_back(operator, instance)
+        self._go_on(operator, instance)
+
+    def _give_back(self, operator: EventOperator, instance: int) -> None:
+        following = self._cores.give_back(operator, instance)
+        if following is not None:
+            self._work(*following)
+
+    def _rest(self, operator: EventOperator, instance: int, until: float) -> None:
+        """Let an instance do nothing more until a time."""
+        operator.busy[instance] = True
+        self._push(until, _IS_DONE, (0.0, 0, operator.rank, instance), (operator, instance))
+
+    def _wake(self, operator: EventOperator) -> None:
+        """Let idle instances send what has waited long enough."""
+        for instance, late in enumerate(operator.late):
+            if late and not operator.busy[instance]:
+                self._go_on(operator, instance)
+
+    def _cost(self, batch: Batch) -> float:
+        """Return what a batch costs its sender."""
+        edge_run = batch.way.edge_run
+        nodes = edge_run.source.nodes[batch.sender], edge_run.target.nodes[batch.instance]
+        return self._network.cost(batch.size, remote=bool(nodes[0] != nodes[1]))
 
     def _spend(self, operator: EventOperator, instance: int, start: float, end: float) -> None:
         """Let an instance be busy with sending."""
         operator.free[instance] = end
         operator.operator_queue.shipping[instance] += end - start
         if end > self.now:
-            operator.busy[instance] = True
-            self._push(end, _IS_DONE, (0.0, 0, operator.rank, instance), (operator, instance))
+            self._rest(operator, instance, end)
 
     def _start(self, operator: EventOperator, instance: int, start: float) -> None:
         item = operator.queues[instance].popleft()
         taken = item.known
         if taken is None:
             taken = operator.seconds[item.row] * operator.rates[instance]
+        if item.receiving:
+            operator.operator_queue.shipping[instance] += item.receiving
+            start += item.receiving
         end = start + taken
         operator.busy[instance] = True
         operator.backlog.begun(instance, operator.seconds[item.row], end)
@@ -193,7 +271,7 @@ class Events:
             else:
                 operator.left -= 1
                 self._end_if_over(operator)
-        self._go_on(operator, instance)
+        self._finish(operator, instance)
 
     def _report(self, operator: EventOperator, instance: int, item: Item, taken: float) -> None:
         conversation = item.conversation
@@ -206,8 +284,7 @@ class Events:
         now, nodes = self.now, way.edge_run.source.nodes
         letters = conversation.executed(instance, item.sender, code, taken, now, item.carried)
         for whom, message in letters:
-            remote = operator.operator_queue.nodes[instance] != nodes[whom]
-            time = now + self._network.latency * bool(remote)
+            time = now + self._wires.latency(operator.nodes[instance], int(nodes[whom]))
             self._posts[operator.operator_queue.name].send(time, item.edge, instance, whom, message)
 
     def _send(
@@ -238,7 +315,7 @@ class Events:
             operator.busy[instance] = False
             self._spend(operator, instance, self.now, clock)
             if not operator.busy[instance]:
-                self._go_on(operator, instance)
+                self._finish(operator, instance)
         self._end_if_over(operator)
 
     def _offer(self, way: EdgeBatches, sender: int, row: int, clock: float) -> float:
@@ -249,7 +326,7 @@ class Events:
         target.backlog.sent(instance, target.seconds[row])
         batch = way.put(sender, instance, row, carried)
         if len(batch.rows) >= way.limit:
-            clock += self._network.cost(batch.size)
+            clock += self._cost(batch)
             self._close(batch, _FULL, clock)
         elif len(batch.rows) == 1 and self._network.linger < np.inf:
             self._wait(batch, self.now + self._network.linger)
@@ -285,13 +362,18 @@ class Events:
         """Send a batch that has waited long enough, or let it be sent when its sender is idle."""
         if batch.closed is not None:
             return
-        if not self._network.charges:
-            self._close(batch, _IN_TIME, self.now)
-            return
+        self._send_when_idle(batch, _IN_TIME)
         operator = self._sources[batch.way]
-        operator.late[batch.sender].append(batch)
         if not operator.busy[batch.sender]:
             self._go_on(operator, batch.sender)
+
+    def _send_when_idle(self, batch: Batch, cause: int) -> None:
+        """Send a batch as soon as its sender is idle, which must be where that costs anything."""
+        if self._network.charges:
+            batch.cause = cause
+            self._sources[batch.way].late[batch.sender].append(batch)
+        else:
+            self._close(batch, cause, self.now)
 
     def _close(self, batch: Batch, cause: int, departure: float) -> None:
         if batch.closed is None:
@@ -308,38 +390,55 @@ class Events:
             self._push(departure, _LEAVES, key, batch)
 
     def _left(self, batch: Batch, closed: float, cause: int) -> None:
-        """Let a batch leave its sender, now, and arrive when it has travelled."""
-        edge_run, network, time = batch.way.edge_run, self._network, self.now
+        """Let a batch leave its sender, now."""
+        edge_run = batch.way.edge_run
         start = int(edge_run.source.nodes[batch.sender])
         end = int(edge_run.target.nodes[batch.instance])
+        path, latency = self._wires.path(edge_run.edge.name, start, end), 0.0
+        receiving = 0.0
         if start != end:
-            if network.bandwidth < np.inf:
-                link = (start << 32) + end
-                time = max(time, edge_run.links.get(link, 0.0)) + batch.size / network.bandwidth
-                edge_run.links[link] = time
-            time += network.latency
-        operator = self._targets[batch.way]
-        edge, sender, instance = edge_run.number, batch.sender, batch.instance
+            latency, receiving = self._wires.latency(start, end), self._network.received(batch.size)
+        self._pass(Trip(batch, path, self.now, latency, receiving), closed, cause)
+
+    def _pass(self, trip: Trip, closed: float, cause: int) -> None:
+        """Let a batch whose head is at a link now pass it, and go on or arrive."""
+        batch = trip.batch
+        edge_run = batch.way.edge_run
+        key = (closed, cause, edge_run.number, batch.sender)
+        if trip.path:
+            (link, bandwidth), *rest = trip.path
+            seconds = batch.size / bandwidth
+            head = self._wires.take(link, self.now, seconds)
+            trip.through = max(trip.through, head + seconds)
+            if rest:
+                trip.path = tuple(rest)
+                self._push(head, _LEAVES, key, trip)
+                return
+        time, receiving = trip.through + trip.latency, trip.receiving
+        edge, sender = edge_run.number, batch.sender
         items = [
-            Item(row, edge, sender, time, carried, batch.conversation)
-            for row, carried in zip(batch.rows, batch.carried, strict=True)
+            Item(
+                row, edge, sender, time, carried, batch.conversation, None, receiving * (not place)
+            )
+            for place, (row, carried) in enumerate(zip(batch.rows, batch.carried, strict=True))
         ]
-        key = (closed, cause, edge, sender)
-        self._push(time, _ARRIVES, key, (operator, instance, items))
+        about = self._targets[batch.way], batch.instance, items
+        self._push(time, _ARRIVES, key, about)
 
     def _end_if_over(self, operator: EventOperator) -> None:
         """End an operator once it and all before it have executed their last: nothing waits on."""
         if operator.left or operator.ended or not self._all_before_ended(operator):
             return
         operator.ended = True
-        waiting = [batch for late in operator.late for batch in late]
-        waiting += [batch for way in operator.out for batch in way.waiting()]
-        for batch in waiting:
-            if not batch.gone:
-                start = max(self.now, operator.free[batch.sender])
-                end = start + self._network.cost(batch.size)
-                self._spend(operator, batch.sender, start, end)
-                self._close(batch, _AT_THE_END, end)
+        late = [batch for late in operator.late for batch in late if not batch.gone]
+        waiting = [batch for way in operator.out for batch in way.waiting()]
+        for batch in late + [batch for batch in waiting if batch not in late]:
+            batch.cause = _AT_THE_END
+            if batch.closed is None:
+                batch.way.close(batch, self.now)
+            if batch not in late:
+                self._send_when_idle(batch, _AT_THE_END)
+        self._wake(operator)
         for way in operator.out:
             self._end_if_over(self._targets[way])
 

@@ -25,6 +25,7 @@ class Item(NamedTuple):
         carried: what travelled with it.
         conversation: the conversation to which it is reported, if any.
         known: how long it takes where work on it has begun, else None.
+        receiving: how long its instance has to receive before it can begin with it.
     """
 
     row: int
@@ -34,6 +35,7 @@ class Item(NamedTuple):
     carried: Message
     conversation: Conversation | None
     known: float | None = None
+    receiving: float = 0.0
 
 
 class EventOperator:
@@ -43,12 +45,14 @@ class EventOperator:
         operator_queue: the operator.
         rank: its place in the order of the job.
         counts: how many tuples it emits for each tuple of the run; None for one each.
+        works: whether its instances need a core, which not all have for themselves.
 
     Attributes:
         into: the edges into it.
         out: the edges out of it.
+        nodes: the number of the node that each instance is on.
         queues: what waits at each instance.
-        busy: whether each instance is at work, on a tuple or on sending.
+        busy: whether each instance is at work, on a tuple or on sending, or waits for a core.
         free: when each has done its sending.
         late: batches that have waited long enough, but not for an idle sender.
         backlog: the truth of what is left to do.
@@ -56,14 +60,23 @@ class EventOperator:
         ended: whether it and all before it have executed their last.
     """
 
-    def __init__(self, operator_queue: OperatorQueues, rank: int, counts: Integers | None) -> None:
+    def __init__(
+        self,
+        operator_queue: OperatorQueues,
+        rank: int,
+        counts: Integers | None,
+        *,
+        works: bool,
+    ) -> None:
         self.operator_queue = operator_queue
         self.rank = rank
+        self.works = works
         self.into: list[EdgeBatches] = []
         self.out: list[EdgeBatches] = []
         self.counts: list[int] | None = None if counts is None else counts.tolist()
         self.seconds: list[float] = operator_queue.seconds.tolist()
         self.rates: list[float] = []
+        self.nodes: list[int] = []
         self.queues: list[deque[Item]] = []
         self.busy: list[bool] = []
         self.free: list[float] = []
@@ -76,6 +89,7 @@ class EventOperator:
     def fit(self) -> None:
         """Make room for all instances that the operator has by now."""
         self.rates = self.operator_queue.rates.tolist()
+        self.nodes = self.operator_queue.nodes.tolist()
         for number in range(len(self.queues), len(self.rates)):
             self.queues.append(deque())
             self.busy.append(False)

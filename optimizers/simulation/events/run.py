@@ -1,7 +1,7 @@
 """A run that goes from event to event: how it takes over, and what it reports of each batch."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from optimizers.plan import Plan
 from optimizers.simulation.edges import EdgeRun
 from optimizers.simulation.events.backlog import CurrentTruth
 from optimizers.simulation.events.batches import Batch, EdgeBatches
+from optimizers.simulation.events.cores import Cores
 from optimizers.simulation.events.loop import Events
 from optimizers.simulation.events.operators import EventOperator, Item
 from optimizers.simulation.network import Network
@@ -19,6 +20,7 @@ from optimizers.simulation.queues.conversation import Conversation, Mailbox
 from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals, Sent
 from optimizers.simulation.tuples import Tuples
+from optimizers.simulation.wires import Wires
 
 Talks: TypeAlias = Mapping[int, Conversation]
 """Conversations by the number of their edge into an operator."""
@@ -35,6 +37,8 @@ class EventRun:
         tuples: what comes in.
         posts: the messages on their way.
         witnesses: who tells the truth of each operator.
+        wires: the links between nodes.
+        needing: the operators whose instances take time, for which they need a core.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -46,10 +50,12 @@ class EventRun:
         tuples: Tuples,
         posts: dict[str, Mailbox],
         witnesses: Mapping[str, CurrentTruth],
+        wires: Wires,
+        needing: Container[str],
     ) -> None:
         self._tuples = tuples
         self._event_operators = {
-            name: EventOperator(operator_queue, rank, tuples.emitted(name))
+            name: EventOperator(operator_queue, rank, tuples.emitted(name), works=name in needing)
             for rank, (name, operator_queue) in enumerate(operator_queues.items())
         }
         self._ways: dict[EdgeName, EdgeBatches] = {}
@@ -59,19 +65,27 @@ class EventRun:
         for name, each in entering.items():
             self._event_operators[name].into = [self._ways[edge_run.edge.name] for edge_run in each]
             witnesses[name].by = self._event_operators[name].backlog
-        self._events = Events(self._event_operators, network, posts)
+        self._events = Events(self._event_operators, network, posts, wires, Cores())
 
     def take_over(
-        self, waiting: Mapping[str, int], conversations: Mapping[str, Talks], now: float
+        self,
+        waiting: Mapping[str, int],
+        conversations: Mapping[str, Talks],
+        nodes: Mapping[str, Sequence[int]],
+        cores: Mapping[int, float],
+        now: float,
     ) -> None:
         """Take over what waits at each operator and between them.
 
         Args:
             waiting: how many tuples have not come in yet at each source.
             conversations: the conversations.
+            nodes: by operator, the node on which each instance is at what it has begun.
+            cores: how many cores each node has.
             now: the time.
         """
         self._events.now = now
+        self._events.begin(cores)
         for name, stand in self._event_operators.items():
             stand.fit()
             queue = stand.operator_queue.queue
@@ -79,16 +93,23 @@ class EventRun:
             self._take_queue(stand, queue, conversations[name])
         for way in self._ways.values():
             self._take_departing(way)
-        for stand in self._event_operators.values():
-            for instance in range(len(stand.queues)):
-                self._events.resume(stand, instance)
+        for name, stand in self._event_operators.items():
+            for instance, node in enumerate(nodes[name]):
+                self._events.resume(stand, instance, node)
         self._events.settle()
 
-    def begin(self, plan: Plan, conversations: Mapping[str, Talks], now: float) -> None:
+    def begin(
+        self,
+        plan: Plan,
+        conversations: Mapping[str, Talks],
+        cores: Mapping[int, float],
+        now: float,
+    ) -> None:
         """Go on under a plan."""
         self._events.now = now
         for stand in self._event_operators.values():
             stand.fit()
+        self._events.begin(cores)
         for (source, target), way in self._ways.items():
             limit = plan.batch.get(source, 1)
             if way.under(limit, conversations[target].get(way.edge_run.number)):

@@ -85,13 +85,14 @@ class OperatorQueues:
             np.add.at(self.shipping, served.instances, more)
         return served
 
-    @staticmethod
-    def waiting(queue: Arrivals, started: Floats, ended: Floats, until: float) -> Arrivals:
+    def waiting(self, queue: Arrivals, started: Floats, ended: Floats, until: float) -> Arrivals:
         """Return what has not ended by a time; what has begun will take as long as it would."""
         rest = np.flatnonzero(ended >= until)
         left = queue.take(rest)
         begun = started[rest] < until
         left.seconds[begun] = ended[rest][begun] - started[rest][begun]
+        # It has not begun before, either, where it had to wait for state.
+        np.maximum.at(self.free, left.instances[begun], started[rest][begun])
         return left
 
 

@@ -113,6 +113,7 @@ class Tuple:
     done: bool = False
     begun: float | None = None
     spent: float = math.nan
+    receiving: float = 0.0
 
 
 @dataclass
@@ -125,15 +126,16 @@ class Pack:
     tuples: list = field(default_factory=list)
     closed: float | None = None
     gone: bool = False
+    cause: int = 0
 
 
 class Naive:
     """All events in one heap, of which the first is taken out again and again."""
 
-    PHASES: ClassVar = {"leave": 0, "arrive": 1, "free": 2, "linger": 4, "emit": 5}
+    PHASES: ClassVar = {"leave": 0, "hop": 0, "arrive": 1, "free": 2, "linger": 4, "emit": 5}
 
     def __init__(self, case, changes=()):
-        job, cluster, network, plan, streams, work = case
+        job, cluster, network, plan, streams, work, self.cores = case
         self.declared, self.cluster, self.network, self.work = job, cluster, network, work
         self.order, self.streams, self.changes = list(job.order), streams, list(changes)
         self.rows = [
@@ -141,8 +143,9 @@ class Naive:
         ]
         self.events, self.serial, self.now = [], 0, -1.0
         self.queue, self.busy = defaultdict(list), defaultdict(bool)
+        self.wanting, self.at_work = [], {}  # places that want a core; the node of those that have
         self.packs, self.late = {}, defaultdict(list)
-        self.links, self.free_at = defaultdict(float), defaultdict(float)
+        self.links = defaultdict(float)
         self.served, self.shipped = defaultdict(list), defaultdict(float)
         self.there = defaultdict(list)  # tuples sent to an operator and not done
         self.left, self.ended = dict.fromkeys(self.order, 0), set()
@@ -166,6 +169,7 @@ class Naive:
                 speeds = self.work[name].speeds
                 speed = self.cluster.node(home).capacity * (speeds[instance] if speeds else 1.0)
                 self.homes[name, instance], self.rates[name, instance] = home, 1.0 / speed
+        self.assign()
         for edge in self.job.edges:
             self.prepare(edge)
 
@@ -209,7 +213,27 @@ class Naive:
 
     @property
     def charged(self):
-        return self.network.per_batch or self.network.per_byte
+        return self.network.per_batch or self.network.per_byte or self.both_pay
+
+    @property
+    def both_pay(self):
+        return self.network.remote_per_batch or self.network.remote_per_byte
+
+    def takes_time(self, operator):
+        """Return whether anything that an operator may do takes time."""
+        before = {operator}
+        for name in reversed(self.order):
+            if any(edge.target in before for edge in self.job.outputs(name)):
+                before.add(name)
+        return (
+            any(
+                self.streams[s].columns[f"{operator} takes"].any()
+                for s in self.streams
+                if s in before
+            )
+            or (self.charged and self.job.outputs(operator))
+            or (self.both_pay and self.job.inputs(operator))
+        )
 
     def router(self, edge, sender):
         """Return the router of a sender; one whose surroundings have changed begins anew."""
@@ -263,18 +287,44 @@ class Naive:
         self.begin(operator, one.instance)
 
     def begin(self, operator, instance):
+        """Let an idle instance want a core if it has anything to do."""
         place = operator, instance
+        if self.busy[place] or place in self.wanting:
+            return
+        if self.late[place] or self.queue[place]:
+            self.wanting.append(place)
+            self.assign()
+
+    def assign(self):
+        """Give cores that are free to those that want one, in the order in which they came."""
+        for place in list(self.wanting):
+            home = self.homes[place]
+            taken = sum(node == home for node in self.at_work.values())
+            if taken < self.cores or not self.takes_time(place[0]):
+                self.wanting.remove(place)
+                self.work_at(place)
+
+    def work_at(self, place):
         while not self.busy[place] and self.late[place]:
             pack = self.late[place].pop(0)
             if not pack.gone:
-                self.ship(pack, 0, self.now)
+                self.ship(pack, pack.cause, self.now)
         if not self.busy[place] and self.queue[place]:
             one = self.queue[place].pop(0)
-            one.begun = self.now
+            one.begun = self.now + one.receiving
+            self.shipped[place] += one.receiving
             self.busy[place] = True
-            one.spent = one.taken * self.rate(operator, instance)
-            end = self.now + one.spent
-            self.at(end, "free", (0.0, 0, self.order.index(operator), instance), (place, one))
+            one.spent = one.taken * self.rate(*place)
+            end = one.begun + one.spent
+            self.at(end, "free", (0.0, 0, self.order.index(place[0]), place[1]), (place, one))
+        if self.busy[place] and self.takes_time(place[0]):
+            self.at_work[place] = self.homes[place]
+
+    def rest(self, place):
+        """Let an instance give back its core, and want it again if there is more to do."""
+        self.at_work.pop(place, None)
+        self.assign()
+        self.begin(*place)
 
     def ship(self, pack, cause, start):
         """Close a pack, and let its sender be busy with it from a time on."""
@@ -282,13 +332,15 @@ class Naive:
         pack.closed = self.now if pack.closed is None else pack.closed
         self.packs = {key: each for key, each in self.packs.items() if each is not pack}
         size = sum(self.size(one.row) for one in pack.tuples)
-        cost = self.network.per_batch + size * self.network.per_byte
+        network, ends = self.network, self.nodes(pack.edge, pack.sender, pack.instance)
+        cost = network.per_batch + size * network.per_byte
+        if ends[0] != ends[1]:
+            cost += network.remote_per_batch + size * network.remote_per_byte
         key = (pack.closed, cause, self.number(pack.edge), pack.sender)
         self.at(start + cost, "leave", key, (pack, size, key))
         if cost:
             place = pack.edge.source, pack.sender
             self.shipped[place] += cost
-            self.free_at[place] = start + cost
             if cause != 1:
                 self.busy[place] = True
                 rank = self.order.index(place[0])
@@ -310,10 +362,11 @@ class Naive:
                 self.at(self.now, "emit", key, (place, one.row, key))
                 if self.charged:
                     self.busy[place] = True
+                    return
             else:
                 self.left[operator] -= 1
                 self.end(operator)
-        self.begin(*place)
+        self.rest(place)
 
     def report(self, operator, instance, one):
         if one.edge < 0:
@@ -327,7 +380,7 @@ class Naive:
         for whom, message in reporter.executed(sender, code, one.spent, self.now, one.carried):
             self.letters[edge.name] += 1
             nodes = self.nodes(edge, whom, instance)
-            time = self.now + (self.network.latency if nodes[0] != nodes[1] else 0.0)
+            time = self.now + self.latency(*nodes)
             self.serial += 1
             self.messages.append((time, one.edge, instance, self.serial, edge, whom, message))
 
@@ -357,7 +410,7 @@ class Naive:
                 key = (0.0, 0, self.order.index(operator), sender)
                 self.at(clock, "free", key, (place, None))
             else:
-                self.begin(*place)
+                self.rest(place)
         self.end(operator)
 
     def offer(self, edge, sender, row, clock):
@@ -418,14 +471,47 @@ class Naive:
         else:
             self.ship(pack, 0, self.now)
 
+    def latency(self, start, end):
+        if start == end:
+            return 0.0
+        far = self.machine(start).rack != self.machine(end).rack
+        return self.network.latency + far * self.network.rack_latency
+
+    def machine(self, name):
+        return next(node for node in self.cluster.nodes if node.name == name)
+
     def leave(self, pack, size, key):
-        network, time = self.network, self.now
-        ends = self.nodes(pack.edge, pack.sender, pack.instance)
+        network, ends = self.network, self.nodes(pack.edge, pack.sender, pack.instance)
+        links = []
         if ends[0] != ends[1]:
-            link = pack.edge.name, ends
-            self.links[link] = max(self.links[link], time) + size / network.bandwidth
-            time = self.links[link] + network.latency
-        self.at(time, "arrive", key, (pack.edge.target, pack.tuples))
+            pack.tuples[0].receiving = network.remote_per_batch + size * network.remote_per_byte
+            racks = [self.machine(end).rack for end in ends]
+            whose = {
+                "nodes": [("leaves", ends[0]), ("enters", ends[1])],
+                "pairs": [("goes", *ends)],
+                "edges": [("goes", *ends, pack.edge.name)],
+            }
+            links = [(link, network.bandwidth) for link in whose[network.links]]
+            if racks[0] != racks[1]:
+                links[1:1] = [
+                    (("leaves rack", racks[0]), network.rack_bandwidth),
+                    (("enters rack", racks[1]), network.rack_bandwidth),
+                ]
+        links = [link for link in links if link[1] < math.inf]
+        self.hop((pack, size, key), links, self.now, self.latency(*ends))
+
+    def hop(self, what, links, through, latency):
+        """Let the head of a pack enter its next link, which the whole of it has to pass."""
+        pack, size, key = what
+        if links:
+            link, bandwidth = links[0]
+            head = max(self.links[link], self.now)
+            self.links[link] = head + size / bandwidth
+            through = max(through, self.links[link])
+            if links[1:]:
+                self.at(head, "hop", key, (what, links[1:], through, latency))
+                return
+        self.at(through + latency, "arrive", key, (pack.edge.target, pack.tuples))
 
     def end(self, operator):
         inputs = self.job.inputs(operator)
@@ -443,7 +529,15 @@ class Naive:
         for pack in lingering:
             if not pack.gone and pack.edge.source == operator:
                 place = operator, pack.sender
-                self.ship(pack, 2, max(self.now, self.free_at[place]))
+                pack.closed = self.now if pack.closed is None else pack.closed
+                pack.cause = 2
+                self.packs = {key: each for key, each in self.packs.items() if each is not pack}
+                if not self.charged:
+                    self.ship(pack, 2, self.now)
+                elif pack not in self.late[place]:
+                    self.late[place].append(pack)
+        for instance in range(len(self.homes)):
+            self.begin(operator, instance)
         for _, target in edges:
             self.end(target)
 
@@ -513,7 +607,7 @@ def jobs(draw, *, listening):
 
 
 @st.composite
-def cases(draw, *, listening=True, networks=None, batches=(1,)):
+def cases(draw, *, listening=True, networks=None, batches=(1,), cores=None):
     job = draw(jobs(listening=listening))
     streams, work = {}, {}
     # Columns are chosen by a seed, which takes far less time than to draw them one by one.
@@ -538,18 +632,31 @@ def cases(draw, *, listening=True, networks=None, batches=(1,)):
             speeds=speeds,
         )
     nodes = draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=3))
-    cluster = Cluster(tuple(Node(f"n{place}", capacity) for place, capacity in enumerate(nodes)))
+    cluster = Cluster(
+        tuple(
+            Node(f"n{place}", capacity, draw(st.sampled_from(["east", "west"])))
+            for place, capacity in enumerate(nodes)
+        )
+    )
+    cores = draw(st.sampled_from([math.inf, math.inf, 1, 2])) if cores is None else cores
     network = draw(networks) if networks is not None else Network()
     batch = {name: draw(st.sampled_from(batches)) for name in job.order if job.outputs(name)}
-    return job, cluster, network, Plan(batch=batch), streams, work
+    return job, cluster, network, Plan(batch=batch), streams, work, cores
 
+
+LINKS = st.sampled_from(["nodes", "pairs", "edges"])
 
 NETWORKS = st.builds(
     Network,
     latency=st.sampled_from([0.0, 0.0, 0.5]),
     bandwidth=st.sampled_from([math.inf, 64.0]),
+    links=LINKS,
+    rack_latency=st.sampled_from([0.0, 0.0, 0.25]),
+    rack_bandwidth=st.sampled_from([math.inf, math.inf, 32.0, 128.0]),
     per_batch=st.sampled_from([0.0, 0.25]),
     per_byte=st.sampled_from([0.0, 1 / 64]),
+    remote_per_batch=st.sampled_from([0.0, 0.0, 0.125]),
+    remote_per_byte=st.sampled_from([0.0, 0.0, 1 / 64]),
     linger=st.sampled_from([math.inf, 0.0, 0.5, 1.0]),
 )
 
@@ -557,12 +664,13 @@ DELAYS = st.builds(
     Network,
     latency=st.sampled_from([0.0, 0.125, 0.5]),
     bandwidth=st.sampled_from([math.inf, 64.0]),
+    links=LINKS,
 )
 
 
 def check(case, every=None, plans=()):
-    job, cluster, network, plan, streams, work = case
-    engine = SimulationEngine(cluster=cluster, network=network, batch_tuples=every)
+    job, cluster, network, plan, streams, work, cores = case
+    engine = SimulationEngine(cluster=cluster, network=network, batch_tuples=every, cores=cores)
     run = engine.run(job, streams, Script((plan, *plans)) if every else plan, work=work)
     changes = [(b.start, plan) for b, plan in zip(run.batches, run.plans, strict=True)][1:]
     naive = Naive(case, changes).run()
@@ -590,10 +698,12 @@ class Script(Optimizer):
 
 
 @st.composite
-def changing(draw, networks=None, batches=(1,), first=None):
+def changing(draw, networks=None, batches=(1,), first=None, cores=None):
     """Return a case, after how many tuples it changes, and the plans that then come in force."""
     listening = first is None
-    case = draw(cases(listening=listening, networks=networks, batches=first or batches))
+    case = draw(
+        cases(listening=listening, networks=networks, batches=first or batches, cores=cores)
+    )
     job, cluster = case[0], case[1]
     nodes = [node.name for node in cluster.nodes]
     plans = []
@@ -667,6 +777,12 @@ def test_all_of_it_together_is_as_event_by_event(case):
 
 
 @settings(max_examples=100)
+@given(cases(networks=NETWORKS, batches=(1, 2), cores=1))
+def test_instances_take_turns_on_one_core_as_event_by_event(case):
+    check(case)
+
+
+@settings(max_examples=100)
 @given(changing(networks=DELAYS))
 def test_plans_that_change_apply_to_what_is_sent_from_then_on(scenario):
     case, every, plans = scenario
@@ -683,5 +799,19 @@ def test_plans_that_change_all_of_it_apply_from_then_on(scenario):
 @settings(max_examples=100)
 @given(changing(networks=NETWORKS, batches=(2, 3), first=(1,)))
 def test_a_run_can_go_on_from_event_to_event(scenario):
+    case, every, plans = scenario
+    check(case, every, plans)
+
+
+@settings(max_examples=150)
+@given(changing(cores=1))
+def test_instances_that_move_end_where_they_are_and_wait_where_they_will_be(scenario):
+    case, every, plans = scenario
+    check(case, every, plans)
+
+
+@settings(max_examples=150)
+@given(changing(batches=(1,), first=(1,), cores=1))
+def test_a_run_in_which_nothing_was_shared_can_go_on_with_shared_cores(scenario):
     case, every, plans = scenario
     check(case, every, plans)

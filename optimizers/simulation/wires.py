@@ -1,0 +1,79 @@
+"""The links between the nodes of a run: what a batch passes on its way, and when each is free."""
+
+import math
+from collections.abc import Hashable, Mapping
+
+from optimizers.cluster import Cluster
+from optimizers.operators import EdgeName
+from optimizers.simulation.network import Network
+
+Path = tuple[tuple[Hashable, float], ...]
+"""Links one after the other, each with the bytes a second that pass it."""
+
+
+class Wires:
+    """The links of a run. A batch takes each of its path for as long as its bytes take to pass.
+
+    Args:
+        network: what travelling takes.
+
+    Attributes:
+        free: when each link that has carried something is free again.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._racks: list[str] = []
+        self._paths: dict[tuple[EdgeName, int, int], Path] = {}
+        self.free: dict[Hashable, float] = {}
+
+    def fit(self, cluster: Cluster, numbers: Mapping[str, int]) -> None:
+        """Learn of the nodes that there are by now, by their numbers."""
+        for name in list(numbers)[len(self._racks) :]:
+            self._racks.append(cluster.node(name).rack)
+
+    def latency(self, start: int, end: int) -> float:
+        """Return how long something is on its way, beside what its bytes take."""
+        if start == end:
+            return 0.0
+        network = self._network
+        far = self._racks[start] != self._racks[end]
+        return network.latency + network.rack_latency if far else network.latency
+
+    def path(self, edge: EdgeName, start: int, end: int) -> Path:
+        """Return the links from one node to another, for what an edge carries."""
+        known = self._paths.get((edge, start, end))
+        if known is None:
+            known = self._paths[edge, start, end] = self._path(edge, start, end)
+        return known
+
+    def _path(self, edge: EdgeName, start: int, end: int) -> Path:
+        if start == end:
+            return ()
+        network, racks = self._network, (self._racks[start], self._racks[end])
+        up, down = (
+            (("up", racks[0]), network.rack_bandwidth),
+            (("down", racks[1]), network.rack_bandwidth),
+        )
+        between = [up, down] if racks[0] != racks[1] else []
+        wide = network.bandwidth
+        links: list[tuple[Hashable, float]]
+        if network.links == "nodes":
+            links = [(("out", start), wide), *between, (("in", end), wide)]
+        elif network.links == "pairs":
+            links = [((start, end), wide), *between]
+        else:
+            links = [((edge, start, end), wide), *between]
+        return tuple(link for link in links if link[1] < math.inf)
+
+    def take_over(self, edge: EdgeName, links: Mapping[int, float]) -> None:
+        """Learn when links are free again that only an edge has used, by both ends in a number."""
+        for both, time in links.items():
+            for link, _ in self.path(edge, both >> 32, both & 0xFFFFFFFF):
+                self.free[link] = max(time, self.free.get(link, 0.0))
+
+    def take(self, link: Hashable, now: float, seconds: float) -> float:
+        """Let something pass a link that is at it now, and return when it begins to."""
+        begin = max(now, self.free.get(link, 0.0))
+        self.free[link] = begin + seconds
+        return begin
