@@ -36,7 +36,7 @@ class SimulationEngine:
     """Simulates jobs tuple by tuple.
 
     Each instance has an infinite queue and executes one tuple at a time, first come first served,
-    at a speed of its own and of its node; instances on one node are not in each other's way.
+    at a speed of its own and of its node, and on one of its node's cores, for which it takes turns.
     Tuples that come in are dealt out to the instances of their source in turn. The same question
     has the same answer, to the last bit.
 
@@ -44,8 +44,7 @@ class SimulationEngine:
     executed where it was sent, and what has begun takes as long as it would have. Where keys have
     state (see `Work.state_bytes`), that of keys that change their place travels between nodes at
     once, and an instance that gets some begins nothing else until it is all there. What is not
-    simulated: that receivers are full, that instances share a processor, failures, and time that
-    decisions take.
+    simulated: that receivers are full, failures, and time that decisions take.
 
     >>> from optimizers import Topology
     >>> job = Topology.source("words").then("count", key="word", parallelism=2)

@@ -33,7 +33,7 @@ class Network:
 
     Attributes:
         latency: how many seconds a batch or message is on its way between two nodes.
-        bandwidth: how many bytes a second pass a link.
+        bandwidth: how many bytes a second pass a link, where a node does not say so itself.
         links: what shares a link: all that leaves or enters one of the ``"nodes"``, as a network
             card has it; all that goes from the one to the other of ``"pairs"`` of them; or nothing
             but what one of the ``"edges"`` of the job has to send from the one to the other.

@@ -27,9 +27,10 @@ from optimizers.statistics import (
     Statistics,
 )
 from optimizers.topology import Topology
-from sketches.arrays import Codes, Floats, Integers
+from sketches.arrays import Floats, Integers
 from sketches.cost_sketch import CostSketch
-from sketches.keys import Pairs
+from sketches.key_identity import distinct
+from sketches.keys import KeyColumn, Pairs
 from sketches.space_saving import SpaceSaving
 
 _MOST_PAIRS = 1 << 18  # of one batch
@@ -178,8 +179,7 @@ class Observer:
         job = stretch.layout.topology
         hottest = None
         if len(served) and job.inputs(name) and job.operator(name).keyed:
-            codes = self._codes(stretch, name)
-            hottest = float(np.unique(codes, return_counts=True)[1].max() / len(codes))
+            hottest = max(map(_most_frequent, self._key_columns(stretch, name))) / len(served)
         busy = float((served.ended - served.started).sum())
         return OperatorStatistics(len(served), busy, self._state(stretch, name), hottest)
 
@@ -188,15 +188,16 @@ class Observer:
         loads = state_by_group(stretch.layout, name, self.tuples, self.seen)
         return 0.0 if loads is None else float(loads.sum())
 
-    def _codes(self, stretch: Stretch, name: str) -> Codes:
-        """Return the code of the key of each tuple that an operator executed."""
+    def _key_columns(self, stretch: Stretch, name: str) -> list[KeyColumn]:
+        """Return the keys of the tuples that an operator executed, those of a kind together."""
         served, job = stretch.served[name], stretch.layout.topology
-        codes = np.zeros(len(served), dtype=np.uint64)
+        found: dict[tuple[type, str], list[KeyColumn]] = {}
         for number, edge in enumerate(into(job, name)):
-            own = served.edges == number
-            keys = self.tuples.keys(edge.source, job.key_columns(*edge.name))
-            codes[own] = keys.codes(served.rows[own])
-        return codes
+            rows = served.rows[served.edges == number]
+            if len(rows):
+                column = self.tuples.keys(edge.source, job.key_columns(*edge.name)).take(rows)
+                found.setdefault((type(column), column.kind), []).append(column)
+        return [first.joined(*others) for first, *others in found.values()]
 
     def _named(self, job: Topology, name: str) -> bool:
         """Return whether the keys of an operator are of one column, so that they can be named."""
@@ -291,6 +292,11 @@ class Observer:
                 _count_costs(sketches, own, keys)
             found[name] = tuple(sketches)
         return found
+
+
+def _most_frequent(keys: KeyColumn) -> int:
+    """Return how often the key comes that comes most often."""
+    return int(np.bincount(distinct(keys)[0]).max())
 
 
 def _keyed(job: Topology) -> list[str]:

@@ -19,7 +19,7 @@ from optimizers.simulation.queues.conversation import Conversation, Mailbox
 from optimizers.simulation.queues.feedback import Listener
 from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals, Sent, Served, Shipments
-from optimizers.simulation.sharing import Sharing
+from optimizers.simulation.sharing import Sharing, speed
 from optimizers.simulation.state_moves import KeysSeen, Move, move_between
 from optimizers.simulation.tuples import Tuples, into
 from optimizers.simulation.wires import Wires
@@ -116,7 +116,7 @@ class Running:
         for name, operator_queue in self.operator_queues.items():
             homes = layout.homes[name].nodes
             speeds = self._speeds(name, len(homes))
-            capacities = np.array([machines.node(home).capacity for home in homes])
+            capacities = np.array([speed(machines.node(home)) for home in homes])
             nodes = np.array([self._nodes[home] for home in homes])
             operator_queue.fit(nodes, 1.0 / (speeds * capacities))
         moves = self._move(layout, now)
@@ -165,7 +165,7 @@ class Running:
                 layout,
                 numbers=self._nodes,
                 state_bytes=state_bytes,
-                network=self.network,
+                wires=self._wires,
             )
             paused = self.operator_queues[name].paused
             waits = np.flatnonzero(move.pauses)

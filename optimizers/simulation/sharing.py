@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from optimizers.cluster import Cluster
+from optimizers.cluster import Cluster, Node
 from optimizers.simulation.network import Network
 from optimizers.simulation.tuples import Tuples
 from optimizers.topology import Topology
@@ -31,6 +31,7 @@ class Sharing:
             name for name in topology.order if _takes_time(name, topology, network, tuples)
         )
         self.cores: dict[int, float] = {}
+        self._knows_bandwidth = False
         self._been: dict[int, set[tuple[str, int]]] = {}  # instances that were on each node
         self._edges: dict[tuple[int, int], set[tuple[str, str]]] = {}
 
@@ -45,7 +46,9 @@ class Sharing:
             nodes: by operator, the number of the node that each instance is on.
         """
         for machine in machines.nodes:
-            self.cores[numbers[machine.name]] = self._default
+            own = machine.cores
+            self.cores[numbers[machine.name]] = self._default if own is None else at_once(own)
+            self._knows_bandwidth |= machine.bandwidth is not None
         for name in self.needing:
             for instance, node in enumerate(nodes[name]):
                 # An instance that moves ends where it was what it has begun there.
@@ -68,11 +71,21 @@ class Sharing:
     @property
     def _shares_links(self) -> bool:
         network = self._network
-        if network.knows_racks:
+        if network.knows_racks or self._knows_bandwidth:
             return True
         if network.bandwidth == math.inf or network.links == "edges":
             return False
         return network.links == "nodes" or any(len(edges) > 1 for edges in self._edges.values())
+
+
+def at_once(cores: float) -> int:
+    """Return how many instances work at a time on so many cores; part of one is a slow one."""
+    return max(1, int(cores))
+
+
+def speed(node: Node) -> float:
+    """Return how fast an instance is on a node: its capacity is that of all its cores."""
+    return node.capacity / (1 if node.cores is None else at_once(node.cores))
 
 
 def _takes_time(name: str, topology: Topology, network: Network, tuples: Tuples) -> bool:

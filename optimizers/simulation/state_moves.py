@@ -1,6 +1,7 @@
 """Moving: the keys that change their place with a plan, and how long their state takes."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,12 +9,14 @@ import numpy as np
 from grouping.key_slots import ABSENT, KeySlots
 from optimizers.layout import Layout
 from optimizers.operators import Edge
-from optimizers.simulation.network import Network
 from optimizers.simulation.rows import Served
 from optimizers.simulation.tuples import Tuples
+from optimizers.simulation.wires import Wires
 from sketches.arrays import Floats, Integers
 from sketches.key_identity import distinct
 from sketches.keys import KeyColumn
+
+_STATE = ("", "")  # in place of an edge: state shares a connection with nothing else
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +80,12 @@ def move_between(  # noqa: PLR0913
     *,
     numbers: Mapping[str, int],
     state_bytes: float,
-    network: Network,
+    wires: Wires,
 ) -> Move:
     """Return what moves of an operator as one layout follows another.
 
-    All state that goes from one node to another goes over their connection at once, and each
-    instance waits for all that it gets.
+    All state travels at once, and each instance waits for all that it gets: on each link of its
+    way, for all that passes it.
 
     Args:
         keys: the keys seen so far.
@@ -91,7 +94,7 @@ def move_between(  # noqa: PLR0913
         new: how it is to be.
         numbers: the number of each node.
         state_bytes: how much state each key has.
-        network: what travelling takes.
+        wires: what travelling takes.
     """
     homes = [
         np.array([numbers[home] for home in layout.homes[name].nodes]) for layout in (old, new)
@@ -106,14 +109,24 @@ def move_between(  # noqa: PLR0913
     moved = (before != after) | travels
     pauses = np.zeros(len(homes[1]))
     if state_bytes:
-        seconds = _seconds(starts[travels], ends[travels], state_bytes, network)
+        seconds = _seconds(starts[travels], ends[travels], state_bytes, wires)
         np.maximum.at(pauses, after[travels], seconds)
     taken_over = np.bincount(after[before != after], minlength=len(homes[1]))
     return Move(int(moved.sum()), taken_over, float(travels.sum()) * state_bytes, pauses)
 
 
-def _seconds(starts: Integers, ends: Integers, state_bytes: float, network: Network) -> Floats:
-    """Return for each key that travels how long it takes until all from its node are there."""
-    _, which, counts = np.unique((starts << 32) + ends, return_inverse=True, return_counts=True)
-    seconds: Floats = network.latency + counts[which] * state_bytes / network.bandwidth
+def _seconds(starts: Integers, ends: Integers, state_bytes: float, wires: Wires) -> Floats:
+    """Return for each key that travels how long it takes until all that shares its way is there."""
+    ways, which, counts = np.unique((starts << 32) + ends, return_inverse=True, return_counts=True)
+    nodes = [(way >> 32, way & 0xFFFFFFFF) for way in ways.tolist()]
+    paths = [wires.path(_STATE, *both) for both in nodes]
+    passing: Counter[Hashable] = Counter()
+    for path, count in zip(paths, counts.tolist(), strict=True):
+        passing.update({link: count for link, _ in path})
+    taken = [
+        wires.latency(*both)
+        + max((passing[link] * state_bytes / bandwidth for link, bandwidth in path), default=0.0)
+        for both, path in zip(nodes, paths, strict=True)
+    ]
+    seconds: Floats = np.array(taken)[which]
     return seconds

@@ -24,13 +24,17 @@ class Wires:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._racks: list[str] = []
+        self._cards: list[float] = []  # what leaves or enters each node in a second
         self._paths: dict[tuple[EdgeName, int, int], Path] = {}
         self.free: dict[Hashable, float] = {}
 
     def fit(self, cluster: Cluster, numbers: Mapping[str, int]) -> None:
         """Learn of the nodes that there are by now, by their numbers."""
         for name in list(numbers)[len(self._racks) :]:
-            self._racks.append(cluster.node(name).rack)
+            node = cluster.node(name)
+            self._racks.append(node.rack)
+            own = self._network.bandwidth if node.bandwidth is None else node.bandwidth
+            self._cards.append(own)
 
     def latency(self, start: int, end: int) -> float:
         """Return how long something is on its way, beside what its bytes take."""
@@ -50,20 +54,18 @@ class Wires:
     def _path(self, edge: EdgeName, start: int, end: int) -> Path:
         if start == end:
             return ()
-        network, racks = self._network, (self._racks[start], self._racks[end])
-        up, down = (
-            (("up", racks[0]), network.rack_bandwidth),
-            (("down", racks[1]), network.rack_bandwidth),
-        )
-        between = [up, down] if racks[0] != racks[1] else []
-        wide = network.bandwidth
+        network, cards = self._network, (self._cards[start], self._cards[end])
         links: list[tuple[Hashable, float]]
         if network.links == "nodes":
-            links = [(("out", start), wide), *between, (("in", end), wide)]
+            links = [(("out", start), cards[0]), (("in", end), cards[1])]
         elif network.links == "pairs":
-            links = [((start, end), wide), *between]
+            links = [((start, end), min(cards))]
         else:
-            links = [((edge, start, end), wide), *between]
+            links = [((edge, start, end), min(cards))]
+        up, down = self._racks[start], self._racks[end]
+        if up != down:
+            wide = network.rack_bandwidth
+            links[1:1] = [(("up", up), wide), (("down", down), wide)]
         return tuple(link for link in links if link[1] < math.inf)
 
     def take_over(self, edge: EdgeName, links: Mapping[int, float]) -> None:

@@ -5,6 +5,7 @@ of a busy machine; the ratios are of one run. The loop knows nothing but round r
 and must find the same times.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -109,10 +110,10 @@ def _job(grouping: Grouping, instances: int) -> Topology:
 
 def _ways(count: int, instances: int) -> list[Result]:
     stream = _stream(count, instances)
-    network = Network(latency=0.001, bandwidth=1e8, per_batch=1e-6, per_byte=1e-9)
+    network = Network(latency=0.001, bandwidth=1e8, links="edges", per_batch=1e-6, per_byte=1e-9)
 
     def runs(grouping: Grouping, network: Network | None = None) -> Callable[[], Simulated]:
-        engine = SimulationEngine(network=network or Network())
+        engine = SimulationEngine(network=network or Network(), cores=math.inf)
         return lambda: engine.run(_job(grouping, instances), stream, work=WORK)
 
     seconds = interleaved(
@@ -122,7 +123,9 @@ def _ways(count: int, instances: int) -> list[Result]:
             "fields": runs(Fields()),
             "partial key": runs(PartialKey()),
             "listening": runs(Trivial()),
-            "listening over links": runs(Trivial(), Network(latency=0.001, bandwidth=1e8)),
+            "listening over links": runs(
+                Trivial(), Network(latency=0.001, bandwidth=1e8, links="edges")
+            ),
         },
         repeats=3,
     )
@@ -190,7 +193,7 @@ def _events(count: int) -> list[Result]:
     """Measure what has to be gone through event by event, scaled to a million tuples."""
     stream = _stream(count, 10)
     network = Network(latency=0.001, per_batch=1e-4, per_byte=1e-9)
-    engine = SimulationEngine(network=network)
+    engine = SimulationEngine(network=network, cores=math.inf)
     ways = {
         "batches of 50": (Shuffle(), Plan(batch={"source": 50})),
         "listening where sending has its cost": (Trivial(), Plan()),

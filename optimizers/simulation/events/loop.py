@@ -13,7 +13,6 @@ see `cores`. What travels passes one link after the other: see `wires`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, TypeAlias
@@ -24,10 +23,11 @@ from grouping.feedback import Message
 from optimizers.simulation.events.batches import Batch, EdgeBatches
 from optimizers.simulation.events.cores import Cores
 from optimizers.simulation.events.operators import EventOperator, Item
+from optimizers.simulation.events.travel import Trip
 from optimizers.simulation.network import Network
 from optimizers.simulation.queues.conversation import Mailbox
 from optimizers.simulation.rows import Arrivals
-from optimizers.simulation.wires import Path, Wires
+from optimizers.simulation.wires import Wires
 
 Event: TypeAlias = tuple[float, int, float, int, int, int, int, Any]
 """When; what; four numbers to tell who is first; a number of its own; and the particulars."""
@@ -36,25 +36,6 @@ Key: TypeAlias = tuple[float, int, int, int]
 
 _LEAVES, _ARRIVES, _IS_DONE, _WAITED, _SENDS = range(5)
 _IN_TIME, _FULL, _AT_THE_END = range(3)
-
-
-@dataclass(slots=True)
-class Trip:
-    """A batch on its way.
-
-    Attributes:
-        batch: the batch.
-        path: the links that its head has yet to reach.
-        through: when its last byte is through those that it has reached.
-        latency: how much later it is there.
-        receiving: how long its receiver has to work before it has it.
-    """
-
-    batch: Batch
-    path: Path
-    through: float
-    latency: float
-    receiving: float
 
 
 class Events:
@@ -130,6 +111,7 @@ class Events:
         """Let all batches of an edge leave that are not full, as soon as their senders can."""
         operator = self._sources[way]
         for batch in way.waiting():
+            way.close(batch, self.now)
             self._send_when_idle(batch, _IN_TIME)
         self._wake(operator)
 
@@ -146,10 +128,7 @@ class Events:
             elif what == _SENDS:
                 self._send(*about)
             elif what == _LEAVES:
-                if isinstance(about, Trip):
-                    self._pass(about, closed, cause)
-                else:
-                    self._left(about, closed, cause)
+                self._left(about, closed, cause)
             else:
                 self._waited(about)
 
@@ -238,9 +217,8 @@ class Events:
         taken = item.known
         if taken is None:
             taken = operator.seconds[item.row] * operator.rates[instance]
-        if item.receiving:
-            operator.operator_queue.shipping[instance] += item.receiving
-            start += item.receiving
+        operator.operator_queue.shipping[instance] += item.receiving
+        start += item.receiving
         end = start + taken
         operator.busy[instance] = True
         operator.backlog.begun(instance, operator.seconds[item.row], end)
@@ -389,41 +367,17 @@ class Events:
             key = (closed, cause, batch.way.edge_run.number, batch.sender)
             self._push(departure, _LEAVES, key, batch)
 
-    def _left(self, batch: Batch, closed: float, cause: int) -> None:
-        """Let a batch leave its sender, now."""
-        edge_run = batch.way.edge_run
-        start = int(edge_run.source.nodes[batch.sender])
-        end = int(edge_run.target.nodes[batch.instance])
-        path, latency = self._wires.path(edge_run.edge.name, start, end), 0.0
-        receiving = 0.0
-        if start != end:
-            latency, receiving = self._wires.latency(start, end), self._network.received(batch.size)
-        self._pass(Trip(batch, path, self.now, latency, receiving), closed, cause)
-
-    def _pass(self, trip: Trip, closed: float, cause: int) -> None:
-        """Let a batch whose head is at a link now pass it, and go on or arrive."""
-        batch = trip.batch
-        edge_run = batch.way.edge_run
-        key = (closed, cause, edge_run.number, batch.sender)
-        if trip.path:
-            (link, bandwidth), *rest = trip.path
-            seconds = batch.size / bandwidth
-            head = self._wires.take(link, self.now, seconds)
-            trip.through = max(trip.through, head + seconds)
-            if rest:
-                trip.path = tuple(rest)
-                self._push(head, _LEAVES, key, trip)
-                return
-        time, receiving = trip.through + trip.latency, trip.receiving
-        edge, sender = edge_run.number, batch.sender
-        items = [
-            Item(
-                row, edge, sender, time, carried, batch.conversation, None, receiving * (not place)
-            )
-            for place, (row, carried) in enumerate(zip(batch.rows, batch.carried, strict=True))
-        ]
-        about = self._targets[batch.way], batch.instance, items
-        self._push(time, _ARRIVES, key, about)
+    def _left(self, what: Batch | Trip, closed: float, cause: int) -> None:
+        """Let a batch that leaves its sender, or is at another link, go on or arrive."""
+        wires, now = self._wires, self.now
+        trip = what if isinstance(what, Trip) else Trip.of(what, self._network, wires, now)
+        batch, head = trip.batch, trip.goes_on(wires, now)
+        key = closed, cause, batch.way.edge_run.number, batch.sender
+        if head is not None:
+            self._push(head, _LEAVES, key, trip)
+        else:
+            time, items = trip.arrival()
+            self._push(time, _ARRIVES, key, (self._targets[batch.way], batch.instance, items))
 
     def _end_if_over(self, operator: EventOperator) -> None:
         """End an operator once it and all before it have executed their last: nothing waits on."""

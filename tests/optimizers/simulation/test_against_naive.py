@@ -167,7 +167,8 @@ class Naive:
         for name in self.order:
             for instance, home in enumerate(layout.homes[name].nodes):
                 speeds = self.work[name].speeds
-                speed = self.cluster.node(home).capacity * (speeds[instance] if speeds else 1.0)
+                node = self.cluster.node(home)
+                speed = node.capacity / (node.cores or 1.0) * (speeds[instance] if speeds else 1.0)
                 self.homes[name, instance], self.rates[name, instance] = home, 1.0 / speed
         self.assign()
         for edge in self.job.edges:
@@ -300,7 +301,7 @@ class Naive:
         for place in list(self.wanting):
             home = self.homes[place]
             taken = sum(node == home for node in self.at_work.values())
-            if taken < self.cores or not self.takes_time(place[0]):
+            if taken < (self.machine(home).cores or self.cores) or not self.takes_time(place[0]):
                 self.wanting.remove(place)
                 self.work_at(place)
 
@@ -486,12 +487,13 @@ class Naive:
         if ends[0] != ends[1]:
             pack.tuples[0].receiving = network.remote_per_batch + size * network.remote_per_byte
             racks = [self.machine(end).rack for end in ends]
+            cards = [self.machine(end).bandwidth or network.bandwidth for end in ends]
             whose = {
-                "nodes": [("leaves", ends[0]), ("enters", ends[1])],
-                "pairs": [("goes", *ends)],
-                "edges": [("goes", *ends, pack.edge.name)],
+                "nodes": [(("leaves", ends[0]), cards[0]), (("enters", ends[1]), cards[1])],
+                "pairs": [(("goes", *ends), min(cards))],
+                "edges": [(("goes", *ends, pack.edge.name), min(cards))],
             }
-            links = [(link, network.bandwidth) for link in whose[network.links]]
+            links = whose[network.links]
             if racks[0] != racks[1]:
                 links[1:1] = [
                     (("leaves rack", racks[0]), network.rack_bandwidth),
@@ -634,7 +636,13 @@ def cases(draw, *, listening=True, networks=None, batches=(1,), cores=None):
     nodes = draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=3))
     cluster = Cluster(
         tuple(
-            Node(f"n{place}", capacity, draw(st.sampled_from(["east", "west"])))
+            Node(
+                f"n{place}",
+                capacity,
+                draw(st.sampled_from(["east", "west"])),
+                cores=draw(st.sampled_from([None, None, None, 2.0])),
+                bandwidth=draw(st.sampled_from([None, None, None, 32.0])),
+            )
             for place, capacity in enumerate(nodes)
         )
     )

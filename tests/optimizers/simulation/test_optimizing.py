@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from cut_hash import cut_hash
 
 from grouping.groupings import Fields, RoutingTable, Shuffle
 from grouping.hashing import hash_parts
@@ -117,6 +118,21 @@ def test_operators_are_told_of_what_was_executed_by_then():
                 assert most / len(rows) == seen.hottest_key
             else:
                 assert seen.hottest_key is None
+
+
+@pytest.mark.parametrize("kind", ["text", "pair"])
+def test_the_hottest_key_is_a_key_where_keys_share_a_code(kind):
+    numbers = np.random.default_rng(7).zipf(1.5, 300) % 40
+    columns = {"left": [f"left {number}" for number in numbers], "right": numbers % 3}
+    key = {"text": "left", "pair": ("left", "right")}[kind]
+    with cut_hash(2):
+        told = Told()
+        SimulationEngine(batch_tuples=200).run(
+            Topology.source("in").then("count", key=key), Stream.steady(columns, rate=1.0), told
+        )
+    seen = told.heard[1][1].operators["count"]
+    first = columns["left"][: int(seen.tuples)]
+    assert seen.hottest_key == Counter(first).most_common(1)[0][1] / seen.tuples
 
 
 def test_edges_are_told_of_what_was_sent():
