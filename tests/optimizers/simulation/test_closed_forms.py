@@ -144,7 +144,7 @@ def test_what_comes_of_a_tuple_is_done_when_the_last_of_it_is():
     stream = Stream([0.0, 1.0, 20.0], {"parts": [3, 0, 1]})
     work = {"split": Work(0.5, emits=lambda c: c["parts"]), "work": Work(2.0)}
 
-    run = SimulationEngine().run(job, stream, work=work)
+    run = SimulationEngine(cores=2).run(job, stream, work=work)
 
     assert [6.5, 0.5, 2.5] == run.latencies.tolist()
     assert [0, 0, 0, 2] == run.operators["work"].rows.tolist()

@@ -1,5 +1,6 @@
 """A whole chain on one stream: instances, then keys, then key groups, then schedules."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,10 @@ def test_a_chain_rescales_and_keeps_locality_and_balance():
     work = {name: Work(3e-4, state_bytes=100.0) for name in HOP}
     work["enrich"] = Work(lambda columns: columns["cost"])
     engine = SimulationEngine(
-        cluster=Cluster.uniform(4), network=Network(latency=1e-3, bandwidth=2e6), batch_tuples=EPOCH
+        cluster=Cluster.uniform(4),
+        network=Network(latency=1e-3, bandwidth=2e6, links="edges"),
+        batch_tuples=EPOCH,
+        cores=math.inf,
     )
 
     run = engine.run(

@@ -1,5 +1,6 @@
 """Cases that chance seldom makes: worked out by hand, on each way through the engine."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_work_that_has_begun_takes_as_long_where_a_sender_listens():
     start = Plan(placement={"work": Deployment(("slow", "slow"))})
     moved = Plan(placement={"work": Deployment(("fast", "fast"))})
 
-    run = SimulationEngine(cluster=cluster, batch_tuples=3).run(
+    run = SimulationEngine(cluster=cluster, batch_tuples=3, cores=math.inf).run(
         job, Stream([0.0, 0.0, 0.0, 1.0]), Script((start, moved)), work={"work": Work(1.0)}
     )
 
@@ -118,7 +119,7 @@ def test_of_batches_that_leave_at_once_the_one_that_was_settled_first_takes_the_
     plan = Plan(placement={"in": Deployment(("node-0",) * 2), "work": Deployment(("node-1",))})
     work = {"in": Work(lambda c: np.array([1.0, 0.0]))}
 
-    run = SimulationEngine(network=network, cluster=Cluster.uniform(2)).run(
+    run = SimulationEngine(network=network, cluster=Cluster.uniform(2), cores=2).run(
         job, stream, plan, work=work
     )
 
@@ -147,9 +148,10 @@ def test_what_leaves_after_an_epoch_does_not_take_the_link_before_what_leaves_ea
     plan = Plan(placement={"in": Deployment(("node-0",) * 2), "work": Deployment(("node-1",))})
 
     for every in (None, 1):
-        run = SimulationEngine(network=network, cluster=Cluster.uniform(2), batch_tuples=every).run(
-            job, stream, plan
+        engine = SimulationEngine(
+            network=network, cluster=Cluster.uniform(2), batch_tuples=every, cores=2
         )
+        run = engine.run(job, stream, plan)
         # The second leaves at 2 and is there at 3, the first leaves at 4 and is there at 8.
         assert [8.0, 3.0] == run.completed.tolist()
 

@@ -1,5 +1,7 @@
 """What holds of every run: nothing is lost, nothing depends on names, chance or epochs."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -154,7 +156,7 @@ def test_no_tuple_is_lost_or_doubled(seed, grouping, network, batch, most):
 @settings(max_examples=30)
 @given(st.integers(0, 1000), st.sampled_from(NETWORKS), st.sampled_from([1, 4]))
 def test_instances_take_one_tuple_at_a_time_in_the_order_in_which_they_come(seed, network, batch):
-    run = SimulationEngine(network=network).run(
+    run = SimulationEngine(network=network, cores=math.inf).run(
         job(PartialKey()), stream(seed), Plan(batch={"in": batch}), work={"work": Work(0.3)}
     )
 
