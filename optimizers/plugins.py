@@ -32,6 +32,7 @@ from grouping.groupings import (
 from optimizers.entry_points import imported, offered, place_of
 from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.optimizer import Optimizer
+from optimizers.strategies.admission import Admission
 from optimizers.strategies.aeolus import Aeolus
 from optimizers.strategies.aeolus_published import PublishedAeolus
 from optimizers.strategies.albic import Albic
@@ -78,6 +79,9 @@ _OURS = FrozenMap(
             ("osg-published", PublishedOsg, "osg by the method of its paper"),
             ("aeolus", Aeolus, "instances, batches, stages and admission by what they cost"),
             ("aeolus-published", PublishedAeolus, "aeolus by the method of its paper"),
+            ("pid", partial(Admission, "pid"), "admits by the rate estimator of Spark's DStreams"),
+            ("fixed-point", partial(Admission, "fixed-point"), "admits by Das et al., 2014"),
+            ("dybbs", partial(Admission, "dybbs"), "admits by isotonic regression, as DyBBS"),
             ("ds2", Ds2, "as many instances as rates need, by what operators could do"),
             ("albic", Albic, "key groups on nodes so that load is even, under a budget for moves"),
             ("albic-published", PublishedAlbic, "albic by the method of its paper"),
