@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from optimizers.documents import Record
 from sketches.checks import optional_amount
 
 
@@ -33,9 +34,30 @@ class SourceStatistics:
             given = optional_amount(field.name, getattr(self, field.name))
             object.__setattr__(self, field.name, given)
 
+    def then(self, later: "SourceStatistics") -> "SourceStatistics":
+        """Return it together with what came in an epoch after it: what is not known of one is not.
+
+        >>> SourceStatistics(10, 8, 2, 5).then(SourceStatistics(20, None, 9, 5))
+        SourceStatistics(arrived=30.0, admitted=None, waiting=9.0, seconds=10.0)
+        """
+        arrived, admitted, seconds = (
+            None if one is None or other is None else one + other
+            for one, other in (
+                (self.arrived, later.arrived),
+                (self.admitted, later.admitted),
+                (self.seconds, later.seconds),
+            )
+        )
+        return SourceStatistics(arrived, admitted, later.waiting, seconds)
+
     @property
     def rate(self) -> float | None:
         """How many tuples arrive a second; None where that is not known."""
         if self.arrived is None or not self.seconds:
             return None
         return self.arrived / self.seconds
+
+    @classmethod
+    def from_record(cls, record: Record) -> "SourceStatistics":
+        """Build it from the record of a document."""
+        return cls(*(record.optional(field.name, float) for field in fields(cls)))

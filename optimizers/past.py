@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from optimizers.errors import InvalidValueError
+from optimizers.flow import SourceStatistics
 from optimizers.notes import Note
 from sketches.arrays import Floats
 from sketches.checks import amount, weights, whole
@@ -73,6 +74,7 @@ class PastEpoch:
         pause: for how many seconds instances waited for state; None where the engine does not tell.
         decision: what was decided at its end; None where nothing was asked, or as long as there is
             no answer.
+        sources: what came to each source in it, see `Statistics.sources`.
     """
 
     epoch: int
@@ -87,6 +89,7 @@ class PastEpoch:
     moved_bytes: float | None = None
     pause: float | None = None
     decision: PastDecision | None = None
+    sources: Mapping[str, SourceStatistics] = FrozenMap()
 
     def __post_init__(self) -> None:
         for name in ("epoch", "batches", "taken_over"):
@@ -96,6 +99,7 @@ class PastEpoch:
         for name in ("tuples", "busy", "nodes"):
             object.__setattr__(self, name, _amounts(name, getattr(self, name)))
         object.__setattr__(self, "instances", named("instances", self.instances, int))
+        object.__setattr__(self, "sources", named("sources", self.sources, SourceStatistics))
         for name in ("moved_bytes", "pause"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, amount(name, getattr(self, name)))
@@ -108,7 +112,10 @@ class PastEpoch:
         return {node: busy / self.seconds for node, busy in self.nodes.items()}
 
     def rate(self, operator: str) -> float | None:
-        """Return how many tuples a second an operator received; None where that is not known."""
+        """Return how many tuples a second of work an operator received; None if it is not known.
+
+        How many came to a source, by the clock on the wall, is `rate` of its `sources`.
+        """
         if not self.seconds or operator not in self.tuples:
             return None
         return self.tuples[operator] / self.seconds

@@ -1,12 +1,15 @@
 """What has happened in a job so far: the last batches and decisions, and sums over all of them."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from optimizers.control.decision import Decision
 from optimizers.control.settings import REMEMBERED
 from optimizers.control.summary import BatchSummary
+from optimizers.flow import SourceStatistics
 from sketches.checks import whole
+from sketches.values import FrozenMap
 
 _MOST_INSTANCES = 1 << 20
 
@@ -28,6 +31,7 @@ class Totals:
         aside: how many of them were handed aside.
         fitted: how often the plan was fitted to machines that came or went.
         provisioned: how often nodes were acquired or given back.
+        sources: what came to each source in all epochs that are over, as far as that is known.
     """
 
     batches: int = 0
@@ -41,6 +45,7 @@ class Totals:
     aside: int = 0
     fitted: int = 0
     provisioned: int = 0
+    sources: Mapping[str, SourceStatistics] = FrozenMap()
 
 
 class History:
@@ -95,6 +100,15 @@ class History:
             skipped=sums.skipped + sum(summary.skipped.values()),
             aside=sums.aside + sum(summary.aside.values()),
         )
+
+    def add_sources(self, sources: Mapping[str, SourceStatistics]) -> None:
+        """Add what came to sources in an epoch."""
+        known = self.totals.sources
+        found = {
+            name: known[name].then(seen) if name in known else seen
+            for name, seen in sources.items()
+        }
+        self.totals = replace(self.totals, sources=FrozenMap({**known, **found}))
 
     def add_decision(self, decision: Decision) -> None:
         """Add a decision. The one before learns what became of it, if this one is after a batch.

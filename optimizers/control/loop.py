@@ -236,6 +236,7 @@ class ControlLoop:
         # 2. The epoch ends, and what was seen of it is remembered.
         past = self._remembering.past
         statistics = replace(observed.statistics(self._pasts), past=past)
+        self.happened.add_sources(statistics.sources)
         asked = self._question(self._last.batch, statistics, current)
         ended = self._remembering.end_epoch(self.epochs, statistics, asked.local, self._layout)
         asked = replace(asked, epoch=ended)

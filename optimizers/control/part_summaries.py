@@ -25,6 +25,10 @@ class OperatorSummary:
         latency: how long tuples were at their instance; None where the engine does not tell.
         spread_by: how its tuples are spread: by "key", each to the owner of its key; by "cost", if
             it has no key, but its edges name columns to schedule by; else "".
+        emitted: how many tuples it emitted.
+        shipping: seconds of its instances for routing and packing these, which are in `busy`.
+        wall: seconds of its instances at their own work by the clock on the wall; None where the
+            engine does not tell.
     """
 
     operator: str
@@ -32,6 +36,9 @@ class OperatorSummary:
     busy: tuple[float, ...]
     latency: Spread | None = None
     spread_by: str = ""
+    emitted: int = 0
+    shipping: float = 0.0
+    wall: float | None = None
 
     def __post_init__(self) -> None:
         if self.spread_by not in _SPREAD_BY:
@@ -62,6 +69,9 @@ class OperatorSummary:
             record.floats("busy"),
             spread_of(record),
             record.take("spread_by", str, ""),
+            record.take("emitted", int, 0),
+            record.take("shipping", float, 0.0),
+            record.optional("wall", float),
         )
 
 
@@ -79,6 +89,7 @@ class EdgeSummary:
         local_bytes: how large those were that stayed; None where the engine does not tell.
         hop: whether its tuples go from one key to another: not from a source, and to an operator
             with a key.
+        parcels: in how many parcels they came; None where nothing is packed.
     """
 
     source: str
@@ -89,6 +100,7 @@ class EdgeSummary:
     messages: Messages | None = None
     local_bytes: float | None = None
     hop: bool = False
+    parcels: float | None = None
 
     @property
     def locality(self) -> float:
@@ -113,6 +125,7 @@ class EdgeSummary:
             Messages(*messages) if messages else None,
             record.optional("local_bytes", float),
             record.take("hop", bool, default=False),
+            record.optional("parcels", float),
         )
 
 
@@ -124,7 +137,16 @@ def operator_summary(job: Topology, name: str, batches: Sequence[BatchSummary]) 
     for one in mine:
         tuples[one.number] += one.tuples
         busy[one.number] += one.seconds + one.shipping
-    return OperatorSummary(name, tuple(tuples), tuple(busy), spread_by=_spread_by(job, name))
+    walls = [one.wall for one in mine if one.wall is not None]
+    return OperatorSummary(
+        name,
+        tuple(tuples),
+        tuple(busy),
+        spread_by=_spread_by(job, name),
+        emitted=sum(one.emitted for one in mine),
+        shipping=sum(one.shipping for one in mine),
+        wall=sum(walls) if walls and len(walls) == len(mine) else None,
+    )
 
 
 def _spread_by(job: Topology, name: str) -> str:
@@ -139,6 +161,7 @@ def edge_summary(job: Topology, name: EdgeName, batches: Sequence[BatchSummary])
     told = [batch.messages[name] for batch in batches if batch.messages is not None]
     messages = Messages(*np.sum(told, axis=0).tolist()) if told else None
     known = [flow.local_bytes for flow in flows if flow.local_bytes is not None]
+    packed = [flow.parcels for flow in flows if flow.parcels is not None]
     source, target = name
     return EdgeSummary(
         source,
@@ -149,6 +172,7 @@ def edge_summary(job: Topology, name: EdgeName, batches: Sequence[BatchSummary])
         messages,
         sum(known, 0.0) if len(known) == len(flows) else None,
         hop=job.operator(target).keyed and source not in job.sources,
+        parcels=sum(packed, 0.0) if packed and len(packed) == len(flows) else None,
     )
 
 

@@ -72,6 +72,7 @@ class Remembering:
             taken_over=self._taken_over,
             moved_bytes=size,
             pause=pause,
+            sources=statistics.sources,
         )
         seen = {
             name: _averaged(self.past.groups.get(name), groups)

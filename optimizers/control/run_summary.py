@@ -18,6 +18,7 @@ from optimizers.control.summary import BatchSummary, Spread
 from optimizers.control.time_table import time_rows
 from optimizers.documents import Record, read, write
 from optimizers.errors import UnknownNameError
+from optimizers.flow import SourceStatistics
 from optimizers.topology import Topology
 from sketches.values import FrozenMap
 
@@ -45,6 +46,7 @@ class RunSummary:
         makespan: CPU seconds that the batches would have taken together with a core for each
             instance and a free network, see `optimizers.control.summary.makespan`; None where the
             engine does not tell.
+        sources: what came to each source in all epochs that are over, as far as that is known.
     """
 
     batches: int
@@ -59,6 +61,7 @@ class RunSummary:
     first: int = 0
     changed: int = 0
     makespan: float | None = None
+    sources: Mapping[str, SourceStatistics] = FrozenMap()
 
     @classmethod
     def of(
@@ -88,6 +91,7 @@ class RunSummary:
             operators=tuple(replace(o, latency=known.get(o.operator)) for o in found.operators),
             decisions=tuple(map(DecisionFacts.of, run.decisions)),
             latency=latency,
+            sources=run.totals.sources,
         )
 
     @classmethod
@@ -163,13 +167,19 @@ class RunSummary:
         lines += _aligned(
             ["edge", "tuples", "local", "messages", "carried"], list(map(_edge_cells, self.edges))
         )
+        lines += _aligned(
+            ["source", "arrived", "a second", "let in", "waiting"],
+            [_source_cells(name, seen) for name, seen in self.sources.items()],
+        )
         rows = time_rows(self.times)
         lines += _aligned(rows[0], rows[1:]) if rows else []
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as JSON types."""
-        return {**asdict(self), "times": [time.to_dict() for time in self.times]}
+        sources = {name: asdict(seen) for name, seen in self.sources.items()}
+        times = [time.to_dict() for time in self.times]
+        return {**asdict(replace(self, sources={})), "times": times, "sources": sources}
 
     def to_json(self) -> str:
         """Write the summary as a JSON document."""
@@ -196,7 +206,17 @@ class RunSummary:
             record.take("first", int, 0),
             record.take("changed", int, 0),
             record.optional("makespan", float),
+            FrozenMap(record.mapping("sources", _source)),
         )
+
+
+def _source(value: Any, where: str) -> SourceStatistics:
+    return Record(value, where).into(SourceStatistics.from_record)
+
+
+def _source_cells(name: str, seen: SourceStatistics) -> list[str]:
+    figures = (seen.arrived, seen.rate, seen.admitted, seen.waiting)
+    return [name, *(NOTHING if figure is None else f"{figure:,.0f}" for figure in figures)]
 
 
 def _operator_cells(operator: OperatorSummary, seconds: float) -> list[str]:

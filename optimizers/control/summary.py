@@ -72,6 +72,8 @@ class InstanceSummary:
         seconds: CPU seconds of the operator's own work.
         shipping: CPU seconds for sending what it emitted.
         taken_over: how many keys it got from other instances.
+        wall: seconds of the operator's own work by the clock on the wall; None where the engine
+            does not tell.
     """
 
     operator: str
@@ -82,6 +84,7 @@ class InstanceSummary:
     seconds: float
     shipping: float
     taken_over: int
+    wall: float | None = None
 
 
 @dataclass(frozen=True)

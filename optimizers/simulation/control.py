@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from optimizers.cluster import Cluster
 from optimizers.control.checking import Limits
 from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
 from optimizers.control.settings import Asking
 from optimizers.errors import PlanError
+from optimizers.flow import SourceStatistics
 from optimizers.layout import completed
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -53,6 +57,7 @@ class Control:
         self._shipped: Mapping[str, Floats] = {}
         self._epoch: list[Stretch] = []  # the batches since the optimizer was asked
         self._met: set[str] = set()  # the operators that have met a key
+        self._let_in = dict.fromkeys(topology.sources, 0)  # tuples, so far
         self.loop = ControlLoop(topology, cluster, optimizer, asking)
         self.batches: list[Stretch] = []
         self.plans: list[Plan] = []
@@ -88,6 +93,9 @@ class Control:
             name: operator_queue.shipping - self._shipped[name]
             for name, operator_queue in operator_queues
         }
+        batch.shipping = {name: float(seconds.sum()) for name, seconds in shipping.items()}
+        for name in self._topology.sources:
+            self._let_in[name] += len(batch.served[name])
         ended = until if until < math.inf else _last_end(batch)
         summary = summary_of(batch, self._planned, ended, tuples, shipping)
         self.loop.hear(summary, sum(len(batch.served[name]) for name in self._topology.sources))
@@ -102,7 +110,22 @@ class Control:
         """Return what was seen in the epoch that ends at a time, and begin the next."""
         epoch = joined(self._epoch, self.loop.epochs)
         self._epoch = []
-        return self._observer.statistics(epoch, until, pasts)
+        found = self._observer.statistics(epoch, until, pasts)
+        return replace(found, sources=self._inflow(epoch, until))
+
+    def _inflow(self, epoch: Stretch, until: float) -> dict[str, SourceStatistics]:
+        """Return what came to each source in an epoch that ends at a time, and what waits then."""
+        tuples, found = self._running.tuples, {}
+        for name in self._topology.sources:
+            times = tuples.times[tuples.rows_of(name)]
+            before, by_then = np.searchsorted(times, [epoch.start, until]).tolist()
+            found[name] = SourceStatistics(
+                by_then - before,
+                len(epoch.served[name]),
+                by_then - self._let_in[name],
+                until - epoch.start,
+            )
+        return found
 
     @property
     def _limits(self) -> Limits:

@@ -84,6 +84,7 @@ class Stretch:
         flows: how many these were.
         moves: what moved as it began.
         nodes: where each instance of an operator was, those included that a plan has taken away.
+        shipping: how many seconds the instances of each operator spent on sending, once it is over.
     """
 
     number: int
@@ -95,6 +96,7 @@ class Stretch:
     flows: dict[EdgeName, EdgeFlow] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
     nodes: dict[str, list[str]] = field(default_factory=dict)
+    shipping: dict[str, float] = field(default_factory=dict)
 
 
 def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
@@ -103,6 +105,7 @@ def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
     found = Stretch(number, first.start, last.layout, last.cluster)
     for name in last.served:
         found.served[name] = Served.none().joined(*(each.served[name] for each in stretches))
+        found.shipping[name] = sum(each.shipping[name] for each in stretches)
     for edge in last.flows:
         found.sent[edge] = Sent.none().joined(*(each.sent[edge] for each in stretches))
         found.flows[edge] = EdgeFlow(
@@ -181,7 +184,16 @@ class Observer:
         if len(served) and job.inputs(name) and job.operator(name).keyed:
             hottest = max(map(_most_frequent, self._key_columns(stretch, name))) / len(served)
         busy = float((served.ended - served.started).sum())
-        return OperatorStatistics(len(served), busy, self._state(stretch, name), hottest)
+        counts = self.tuples.emitted(name)
+        return OperatorStatistics(
+            len(served),
+            busy,
+            self._state(stretch, name),
+            hottest,
+            emitted=len(served) if counts is None else float(counts[served.rows].sum()),
+            shipping=stretch.shipping.get(name),
+            wall=busy,  # each tuple has a core to itself while it is worked on
+        )
 
     def _state(self, stretch: Stretch, name: str) -> float:
         """Return how much state an operator has."""

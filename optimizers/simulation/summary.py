@@ -74,6 +74,6 @@ def _instances(
         strict=True,
     )
     return [
-        InstanceSummary(name, number, node, received, out, seconds, spent, keys)
+        InstanceSummary(name, number, node, received, out, seconds, spent, keys, wall=seconds)
         for number, (node, received, out, seconds, spent, keys) in enumerate(columns)
     ]

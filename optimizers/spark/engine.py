@@ -179,6 +179,7 @@ class SparkEngine(Asking):
                 for source, stream in given.items()
             }
             checks.check_streams(frames)
+            run.watch({source: frames[source] for source in topology.sources})
             writer = united(topology, frames).writeStream.foreachBatch(batch)
             writer = writer.option("checkpointLocation", run.spark_folder)
             if trigger:

@@ -21,8 +21,8 @@ from sketches.checks import whole
 
 NAME = "penstock-replay"
 
-_RECORDED, _ADMITTED = "recorded", "admitted"
-_ROWS = "row"
+RECORDED, _ADMITTED = "recorded", "admitted"
+ROWS = "row"
 
 
 def recorded(  # noqa: PLR0913
@@ -51,7 +51,7 @@ def recorded(  # noqa: PLR0913
     with pa.ipc.new_file(content, tuples.schema) as writer:
         writer.write_table(tuples.combine_chunks())
     kept = content.getvalue()
-    name = f"{_RECORDED}/{source}.arrow"
+    name = f"{RECORDED}/{source}.arrow"
     if not location.exists(name):
         location.write_new(name, kept)
     elif not location.read(name).equals(kept):
@@ -122,16 +122,16 @@ class ReplayReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return where a recording begins."""
-        return {_ROWS: 0}
+        return {ROWS: 0}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
         """Return where the next batch ends, by what is admitted now."""
         admitted = int(self._location.read_bytes(f"{_ADMITTED}/{self._source}"))
-        return {_ROWS: min(start[_ROWS] + admitted, len(self._tuples()))}
+        return {ROWS: min(start[ROWS] + admitted, len(self._tuples()))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return the stretches of a batch; as many for a batch of any size; some may be empty."""
-        first, rows = start[_ROWS], end[_ROWS] - start[_ROWS]
+        first, rows = start[ROWS], end[ROWS] - start[ROWS]
         cuts = [first + rows * part // self._partitions for part in range(self._partitions + 1)]
         return [Stretch(*ends) for ends in itertools.pairwise(cuts)]
 
@@ -143,5 +143,5 @@ class ReplayReader(DataSourceStreamReader):
         return iter(rows.to_batches())
 
     def _tuples(self) -> pa.Table:
-        content = self._location.read(f"{_RECORDED}/{self._source}.arrow", mapped=True)
+        content = self._location.read(f"{RECORDED}/{self._source}.arrow", mapped=True)
         return pa.ipc.open_file(content).read_all()

@@ -25,7 +25,7 @@ from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.log.live_drivers import Driver
 from optimizers.runtime.log.mark import SPARK
-from optimizers.runtime.log.origins import Bounded, Origin, Progress
+from optimizers.runtime.log.origins import Bounded, OfStream, Origin, Progress
 from optimizers.runtime.results import outputs_of, results_of
 from optimizers.runtime.task.parcels import REPORT, from_batches
 from optimizers.runtime.task.reports import Reports
@@ -42,7 +42,9 @@ from optimizers.spark.query_log import arrived, begun_at, is_noted, query_at
 from optimizers.spark.replay import admit
 from optimizers.spark.shipping import ship
 from optimizers.spark.source_limits import check_in_force
+from optimizers.spark.source_meters import meters_of
 from optimizers.spark.sources import Sources, by_source
+from optimizers.spark.stage_clock import Begun, Watch
 from optimizers.spark.task_errors import as_penstock_errors
 from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask
 from optimizers.topology import Topology
@@ -90,6 +92,7 @@ class Run:
         self._machines = Machines(session, topology, engine.cluster)
         self.skipped: list[str] = []
         self._append = False
+        self._is_watched = False
         self._query: str | None = None  # the id of the query of Spark that drives it
         self._handed: int | None = None  # the last batch that this run has handed out
         self._driver: Driver | None = None  # as what it has said that it works on the checkpoint
@@ -107,6 +110,7 @@ class Run:
             limits=limits,
         )
         check_in_force(self._coordinator.next_plan, limits)
+        self._watch = Watch(session)
         self._broadcasts = Broadcasts(session.sparkContext, self._checkpoint.mark.name)
         warn_of_many_instances(topology, session.sparkContext.defaultParallelism)
         ship(session.sparkContext)
@@ -184,9 +188,11 @@ class Run:
         """
         frames = by_source(self._topology, sources)
         check_batch(frames)
+        begun = self._watch.begin()
         assignment = self._assign()
         self._execute(
             assignment,
+            begun,
             Bounded(name),
             [
                 frame.mapInArrow(self._source_task(assignment, (source,)), COLUMNS)
@@ -233,6 +239,21 @@ class Run:
         if last is not None and (query is None or getattr(last.origin, "query", None) != query):
             self.hand_out()  # of this one Spark knows nothing, and will not replay it
 
+    def watch(self, streams: Mapping[str, DataFrame]) -> None:
+        """Watch what comes to the streams of a query from now on; of one begun again, go on.
+
+        Args:
+            streams: the stream of each source.
+        """
+        if self._is_watched:
+            return
+        self._is_watched = True
+        location, commit = self._checkpoint.location, self._coordinator.committed
+        last: tuple[str, ...] = ()
+        if commit is not None and isinstance(commit.origin, OfStream):
+            last = commit.origin.offsets if commit.origin.query == query_at(location) else ()
+        self._coordinator.inflow.watch(*meters_of(location, streams), last)
+
     def execute_stream(self, batch: DataFrame, number: int) -> None:
         """Run a batch of a query: what `DataStreamWriter.foreachBatch` is given.
 
@@ -247,9 +268,10 @@ class Run:
         origin = arrived(location, self._query, number)
         self.progress.check_query(origin.query, append=self._append)
         if self.progress.is_next(origin):
+            begun = self._watch.begin()
             assignment = self._assign()
             task = self._source_task(assignment, self._topology.sources)
-            self._execute(assignment, origin, [batch.mapInArrow(task, COLUMNS)])
+            self._execute(assignment, begun, origin, [batch.mapInArrow(task, COLUMNS)])
         last = self._coordinator.committed
         if last is not None and last.origin == origin:
             self.hand_out()
@@ -286,14 +308,16 @@ class Run:
         )
 
     def _execute(
-        self, assignment: Assignment, origin: Origin, parcels: Sequence[DataFrame]
+        self, assignment: Assignment, begun: Begun, origin: Origin, parcels: Sequence[DataFrame]
     ) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
+            begun = begun if attempt == 1 else self._watch.begin()
             started = time.perf_counter()
             try:
-                reports = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
+                reports, brought = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
                 seconds = time.perf_counter() - started
-                self._coordinator.commit(assignment, reports, seconds, origin)
+                timing = partial(self._watch.read, begun, brought)
+                self._coordinator.commit(assignment, reports, seconds, origin, timing)
             except DeliveryError as error:
                 if attempt == _ATTEMPTS:
                     raise
@@ -305,8 +329,8 @@ class Run:
             self._checkpoint.withdraw(driver)
         self._earlier = []
 
-    def _reports(self, assignment: Assignment, parcels: DataFrame) -> list[Reports]:
-        """Run all tasks of a batch as one Spark job, and return what they report."""
+    def _reports(self, assignment: Assignment, parcels: DataFrame) -> tuple[list[Reports], float]:
+        """Run all tasks of a batch as one Spark job; return what they report, and when it came."""
         shared, ticket = self._share(assignment.work), self._broadcasts.ticket(assignment.ticket)
         layout = assignment.work.layout
         for stage, tasks in list(enumerate(layout.stages))[1:]:
@@ -314,8 +338,9 @@ class Run:
             arriving = self._machines.held(arriving, layout, stage)
             parcels = arriving.mapInArrow(StageTask(shared, ticket, stage), COLUMNS)
         with muted(self._session), as_penstock_errors():
-            arrived = from_batches(parcels.toArrow().to_batches())
-        return [Reports.from_parcel(parcel) for parcel in arrived if parcel.edge == REPORT]
+            brought = parcels.toArrow().to_batches()
+        at, arrived = time.time(), from_batches(brought)
+        return [Reports.from_parcel(each) for each in arrived if each.edge == REPORT], at
 
     def _share(self, work: Work) -> SharedWork:
         """Return the work as executors get it, once for each plan."""

@@ -2,7 +2,7 @@
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -80,9 +80,13 @@ class SourceTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the tuples as parcels."""
         work = self.shared.get()
-        by_source = [batches] if len(self.sources) == 1 else _apart(batches, len(self.sources))
+        by_source: Sequence[Iterable[pa.RecordBatch]] = [batches]
+        if len(self.sources) > 1:
+            by_source = _apart(batches, len(self.sources))
         for source, rows in zip(self.sources, by_source, strict=True):
-            parcels = run_source(work, _ticket(self.ticket), source, _partition(), rows)
+            parcels = run_source(
+                work, _ticket(self.ticket), source, _partition(), rows, known_as=_stage()
+            )
             with told_with_cause():
                 yield from _addressed(parcels, work, 1)
 
@@ -98,7 +102,10 @@ class StageTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the task emits and passes on as parcels."""
         work = self.shared.get()
-        parcels = run_task(work, _ticket(self.ticket), self.stage, _partition(), _arrived(batches))
+        arrived, stage = _arrived(batches), self.stage
+        parcels = run_task(
+            work, _ticket(self.ticket), stage, _partition(), arrived, known_as=_stage()
+        )
         with told_with_cause():
             yield from _addressed(parcels, work, self.stage + 1)
 
@@ -108,8 +115,23 @@ def rows_of(source: int) -> str:
     return f"rows_{source}"
 
 
-def _apart(batches: Iterable[pa.RecordBatch], sources: int) -> list[list[pa.RecordBatch]]:
-    """Return by source the rows of several that came as one, each with its own columns."""
+def _apart(batches: Iterable[pa.RecordBatch], sources: int) -> list[Iterator[pa.RecordBatch]]:
+    """Return by source the rows of several that came as one; the first to be asked for reads all.
+
+    So it is the first source that is seen to wait for them.
+    """
+    read: list[list[list[pa.RecordBatch]]] = []
+
+    def rows(number: int) -> Iterator[pa.RecordBatch]:
+        if not read:
+            read.append(_by_source(batches, sources))
+        yield from read[0][number]
+
+    return [rows(number) for number in range(sources)]
+
+
+def _by_source(batches: Iterable[pa.RecordBatch], sources: int) -> list[list[pa.RecordBatch]]:
+    """Return the rows of each source, each with its own columns."""
     found: list[list[pa.RecordBatch]] = [[] for _ in range(sources)]
     for batch in batches:
         numbers = batch.column(SOURCE)
@@ -138,6 +160,11 @@ def _ticket(shared: SharedTicket) -> Ticket:
 def _partition() -> int:
     context: Any = TaskContext.get()
     return int(context.partitionId())
+
+
+def _stage() -> int:
+    context: Any = TaskContext.get()
+    return int(context.stageId())
 
 
 def _addressed(

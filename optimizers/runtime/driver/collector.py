@@ -1,6 +1,6 @@
 """What was seen in an epoch: the reports of its batches, put together as `Statistics`."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.batch_time import KEPT, BatchTime
 from optimizers.control import collectors
 from optimizers.control.collectors import TrafficSums
 from optimizers.layout import Layout
@@ -29,6 +30,8 @@ from sketches.space_saving import SpaceSaving
 
 _MOST_PAIRS = 1 << 18  # of one batch
 _COUNTED_AT_ONCE = 1 << 14  # rows
+_SUMMED = "tuples", "seconds", "emitted", "shipping", "wall"  # over the tasks of an operator
+_FLOW = "rows", "bytes", "local_rows", "local_bytes", "parcels"
 
 
 class EpochCollector:
@@ -44,10 +47,10 @@ class EpochCollector:
         self._number = number
         self._batches = 0
         self._seconds = 0.0
-        self._tuples: dict[str, float] = defaultdict(float)
-        self._busy: dict[str, float] = defaultdict(float)
+        self._sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(_SUMMED, 0.0))
+        self._times: deque[BatchTime] = deque(maxlen=KEPT)
         self._hottest: dict[str, float] = defaultdict(float)
-        self._edges: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(4))
+        self._edges: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(len(_FLOW)))
         self._pairs: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
         self._keys: dict[str, SpaceSaving] = {}
         self._groups: dict[str, Floats] = {}
@@ -68,16 +71,20 @@ class EpochCollector:
         """What each edge carried."""
         return edge_statistics(self._edges)
 
-    def add(self, reports: Reports, seconds: float) -> None:
-        """Add the reports of one batch, merged, and how long it took."""
+    def add(self, reports: Reports, seconds: float, time: BatchTime | None = None) -> None:
+        """Add the reports of one batch, merged, how long it took, and where its time went."""
         self._seconds += seconds
-        tuples, busy, hottest = map(reports.numbers, ("tuples", "seconds", "hottest"))
+        if time is not None:
+            self._times.append(time)
+        columns = {fact: reports.numbers(fact) for fact in _SUMMED}
+        hottest = reports.numbers("hottest")
         for name, tasks in reports.tasks.items():
-            self._tuples[name] += float(tuples[tasks].sum())
-            self._busy[name] += float(busy[tasks].sum())
+            sums = self._sums[name]
+            for fact, column in columns.items():
+                sums[fact] += float(column[tasks].sum())
             self._hottest[name] += float(hottest[tasks].max())
-        for edge, sums in edge_sums(reports, self._layout.topology).items():
-            self._edges[edge] += sums
+        for edge, flows in edge_sums(reports, self._layout.topology).items():
+            self._edges[edge] += flows
         self._add_groups(reports)
         for observation, tables in reports.observed.items():
             self._observe(observation, tables)
@@ -102,14 +109,13 @@ class EpochCollector:
             seconds=self._seconds,
             operators={
                 name: OperatorStatistics(
-                    count,
-                    self._busy[name],
-                    state_bytes.get(name, 0.0),
-                    min(1.0, self._hottest[name] / count)
-                    if count and topology.operator(name).keyed
+                    **sums,
+                    state_bytes=state_bytes.get(name, 0.0),
+                    hottest_key=min(1.0, self._hottest[name] / sums["tuples"])
+                    if sums["tuples"] and topology.operator(name).keyed
                     else None,
                 )
-                for name, count in self._tuples.items()
+                for name, sums in self._sums.items()
             },
             edges=self.edges,
             pairs=pairs,
@@ -122,6 +128,7 @@ class EpochCollector:
             },
             traffic={hop: sums.traffic() for hop, sums in self._traffic.items()},
             costs={name: self._costs_of(name) for name in self._costs},
+            batch_times=tuple(self._times),
         )
 
     def _add_groups(self, reports: Reports) -> None:
@@ -194,12 +201,12 @@ class EpochCollector:
 
 
 def edge_sums(reports: Reports, topology: Topology) -> dict[EdgeName, Floats]:
-    """Return by edge what tasks sent: tuples and bytes, and how many of each stayed local."""
+    """Return by edge what tasks sent: tuples, bytes, how much of each stayed local, parcels."""
     sent = reports.sent
     found = {}
     for number in np.unique(sent["edge"]).tolist():
         flows = sent[sent["edge"] == number]
-        sums = [float(flows[name].sum()) for name in ("rows", "bytes", "local_rows", "local_bytes")]
+        sums = [float(flows[name].sum()) for name in _FLOW]
         found[topology.edges[number].name] = np.array(sums)
     return found
 

@@ -28,12 +28,14 @@ from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.driver.assignment import Assignment
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
+from optimizers.runtime.driver.inflow import Inflow
 from optimizers.runtime.driver.summary import log_bad_rows, summary_of
+from optimizers.runtime.driver.taking_apart import Timing, time_of
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.log.records import Commit
 from optimizers.runtime.observe.trials import Trials
-from optimizers.runtime.state.after import state_after
+from optimizers.runtime.state.after import bytes_of, state_after
 from optimizers.runtime.state.schema import Columns, columns_after, key_types
 from optimizers.runtime.task.delivery import check_delivery
 from optimizers.runtime.task.reports import Reports
@@ -61,6 +63,9 @@ class Coordinator:
         settings: how tasks go about their work; what is observed is up to the optimizer.
         limits: what is known of the sources.
         provisioning: what is done where plans want other machines; by default they only advise.
+
+    Attributes:
+        inflow: what comes to the sources, as far as that is watched.
     """
 
     def __init__(  # noqa: PLR0913
@@ -88,6 +93,7 @@ class Coordinator:
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._trials = Trials()
+        self.inflow = Inflow()
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
         self._base_limits = limits or Limits()
@@ -192,6 +198,7 @@ class Coordinator:
         reports: Iterable[Reports],
         seconds: float,
         origin: Origin | None = None,
+        timing: Timing | None = None,
     ) -> BatchSummary:
         """Commit a batch by the reports of its tasks, and ask the optimizer if it is time to.
 
@@ -200,6 +207,7 @@ class Coordinator:
             reports: what its tasks report, in parts that came in any order.
             seconds: how long it took.
             origin: what it stands for; by default a bounded batch without a name.
+            timing: tells when it ran, once it is written down; without, that is not known.
 
         Raises:
             DeliveryError: not all that was sent has arrived; nothing is committed.
@@ -216,9 +224,11 @@ class Coordinator:
         told = Reports.merged(reports)
         check_delivery(told, self._layout)
         # 2. Write the batch down. From here on it is done, even if a step below fails.
-        self._write_down(assignment, told, origin or Bounded())
+        committed = self._write_down(assignment, told, origin or Bounded())
         # 3. Learn from it.
-        summary = self._learn(assignment, told, seconds)
+        took = time_of(batch, committed.tuples, told, self._layout, timing)
+        summary = summary_of(batch, assignment.planned, seconds, self._layout, told, took)
+        self._learn(committed, told, summary)
         # 4. Say what is to change with the next batch.
         self._change = self._decide(told)
         self._provide(assignment)
@@ -227,7 +237,7 @@ class Coordinator:
             self._checkpoint.clean(self._keep)
         return summary
 
-    def _write_down(self, assignment: Assignment, reports: Reports, origin: Origin) -> None:
+    def _write_down(self, assignment: Assignment, reports: Reports, origin: Origin) -> Commit:
         """Commit a batch, with the state, the output and the progress that it leaves."""
         columns = columns_after(self._columns, reports, self._state, self._checkpoint.location)
         record = Commit(
@@ -246,16 +256,15 @@ class Coordinator:
         )
         self._checkpoint.commit(record, after=self._committed)
         self._committed, self._columns = record, columns
+        return record
 
-    def _learn(self, assignment: Assignment, reports: Reports, seconds: float) -> BatchSummary:
-        """Take in the reports of the batch that was committed last."""
-        batch = assignment.ticket.batch
-        summary = summary_of(batch, assignment.planned, seconds, self._layout, reports)
+    def _learn(self, committed: Commit, reports: Reports, summary: BatchSummary) -> None:
+        """Take in what happened in the batch that was committed last."""
+        self.inflow.hear(committed.origin, summary)
         self._trials.add(reports)
-        self._collector.add(reports, seconds)
-        self._loop.hear(summary, 0 if self._committed is None else self._committed.tuples)
-        log_bad_rows(batch, reports, self._layout)
-        return summary
+        self._collector.add(reports, summary.seconds, summary.time)
+        self._loop.hear(summary, committed.tuples)
+        log_bad_rows(committed.batch, reports, self._layout)
 
     def _decide(self, reports: Reports) -> Change:
         """Return what is to change with the next batch, by the machines that are there by now."""
@@ -270,19 +279,16 @@ class Coordinator:
 
     def _statistics(self, pasts: Pasts) -> Statistics:
         """Return what was seen in the epoch, and begin to count the next."""
-        sizes = {
-            name: float(sum(file.bytes for files in instances for file in files))
-            for name, instances in self._state.items()
-        }
-        found = self._collector.statistics(sizes, pasts)
+        seen = self._collector.statistics(bytes_of(self._state), pasts)
         self._collector = EpochCollector(self._layout, self._loop.epochs + 1)
         sized = tuple(set(self._topology.sources) - set(self._base_limits.unsized))
-        execution = Execution(micro_batches=True, slots=self._settings.slots, sized=sized)
-        return replace(found, execution=execution)
+        how = Execution(micro_batches=True, slots=self._settings.slots, sized=sized)
+        return replace(seen, execution=how, sources=self.inflow.end())
 
     def _begin_epoch(self) -> None:
         """Begin to count and to adopt keys, under the plan that is in force from now on."""
         self._collector = EpochCollector(self._layout, self._loop.epochs)
+        self.inflow.begin()
         self._loop.begin(self._layout)
 
     @property

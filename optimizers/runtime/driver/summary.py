@@ -2,6 +2,7 @@
 
 import logging
 
+from optimizers.batch_time import BatchTime
 from optimizers.control.summary import BatchSummary, InstanceSummary, makespan
 from optimizers.layout import Instance, Layout
 from optimizers.operators import OnError
@@ -12,8 +13,13 @@ from sketches.values import FrozenMap
 _LOG = logging.getLogger(__name__)
 
 
-def summary_of(
-    batch: int, planned: int, seconds: float, layout: Layout, reports: Reports
+def summary_of(  # noqa: PLR0913, PLR0917
+    batch: int,
+    planned: int,
+    seconds: float,
+    layout: Layout,
+    reports: Reports,
+    time: BatchTime | None = None,
 ) -> BatchSummary:
     """Sum up the reports of a batch.
 
@@ -23,10 +29,11 @@ def summary_of(
         seconds: how long it took.
         layout: the job as it was laid out.
         reports: what its tasks report, merged.
+        time: where its time went.
     """
     operators, numbers = reports.operators, reports.numbers("instance").tolist()
     nodes = [layout.node_of(Instance(*each)) for each in zip(operators, numbers, strict=True)]
-    facts = ("tuples", "emitted", "seconds", "shipping", "taken_over")
+    facts = ("tuples", "emitted", "seconds", "shipping", "taken_over", "wall")
     columns = [reports.numbers(name).tolist() for name in facts]
     instances = tuple(
         InstanceSummary(*each) for each in zip(operators, numbers, nodes, *columns, strict=True)
@@ -45,6 +52,7 @@ def summary_of(
         skipped,
         aside,
         makespan=makespan(instances, layout),
+        time=time,
     )
 
 

@@ -10,13 +10,15 @@ Clocks of different machines are never compared: of tasks only lengths of time a
 order of those that ran on one machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from optimizers.batch_time import BatchTime, StageTime
+from optimizers.layout import Layout
+from optimizers.runtime.task.reports import Reports
 from sketches.arrays import Floats
 
 _RESOLUTION = 2e-3  # seconds; engines tell milliseconds
@@ -64,6 +66,7 @@ class StageTasks:
 
     Attributes:
         operators: the operators whose instances they are.
+        number: by which the engine knows the stage; -1 if it does not.
         machines: on which machine each ran; those on one share a clock.
         began: when each began, in seconds of that clock.
         ended: when each had done all that it tells.
@@ -73,6 +76,7 @@ class StageTasks:
     """
 
     operators: tuple[str, ...]
+    number: int
     machines: Sequence[str]
     began: Floats
     ended: Floats
@@ -103,6 +107,78 @@ class StageTasks:
             for chain in each
         }
         return ends[max(ends)]
+
+
+Timing: TypeAlias = Callable[[Sequence[int]], BatchClock | None]
+"""Tells when a batch ran that is done by now, given the engine's numbers of its stages."""
+
+
+def time_of(
+    batch: int, tuples: float, reports: Reports, layout: Layout, timing: Timing | None
+) -> BatchTime | None:
+    """Return where the time of a batch went that is written down by now; None if it is not known.
+
+    Args:
+        batch: its number.
+        tuples: how many tuples came in with it.
+        reports: what its tasks report, merged.
+        layout: the job as it was laid out.
+        timing: tells when it ran.
+    """
+    if timing is None:
+        return None
+    stages = stages_of(reports, layout)
+    # A source without rows may have no partitions, and so no tasks that could tell anything.
+    if not all(stage.machines for stage in stages):
+        return None
+    clock = timing([stage.number for stage in stages])
+    return None if clock is None else taken_apart(batch, tuples, clock, stages)
+
+
+def stages_of(reports: Reports, layout: Layout) -> list[StageTasks]:
+    """Return what the tasks of each stage did, by their reports.
+
+    Args:
+        reports: what the tasks of a batch report, merged.
+        layout: the job as it was laid out.
+    """
+    # 1. An attached operator works in the tasks of the one that it is attached to, in the end.
+    roots = {name: _root(layout, name) for name in layout.topology.order}
+    names = reports.names
+    places = {name: place for place, name in enumerate(names) if roots[name[0]] == name[0]}
+    main = np.array([places[roots[name], sender] for name, sender in names], dtype=np.int64)
+    # 2. What all operators of a task did is added up.
+    work, state = (
+        np.bincount(main, reports.numbers(fact), len(names)).astype(np.float64)
+        for fact in ("wall", "keeping")
+    )
+    stages = np.array([layout.stage_of[roots[name]] for name, _ in names], dtype=np.int64)
+    machines, is_main = reports.texts("machine"), main == np.arange(len(names))
+    found = []
+    for stage in range(len(layout.stages)):
+        tasks = np.flatnonzero(is_main & (stages == stage))
+        began, ended, reading = (
+            reports.numbers(fact)[tasks] for fact in ("began", "ended", "reading")
+        )
+        found.append(
+            StageTasks(
+                tuple(name for name in roots if layout.stage_of[roots[name]] == stage),
+                int(reports.numbers("stage")[tasks].max(initial=-1)),
+                [machines[task] for task in tasks.tolist()],
+                began,
+                ended,
+                reading,
+                work[tasks],
+                state[tasks],
+            )
+        )
+    return found
+
+
+def _root(layout: Layout, name: str) -> str:
+    while name in layout.attached:
+        name = layout.topology.inputs(name)[0].source
+    return name
 
 
 def taken_apart(

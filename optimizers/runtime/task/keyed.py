@@ -45,6 +45,8 @@ class KeyedWork:
 
     Attributes:
         seconds: CPU seconds of the fold.
+        wall: seconds of the fold by the clock on the wall.
+        keeping: seconds by that clock to read state, take keys over, and write what changed.
         taken_over: how many keys came from other instances.
         state: the file of state that was written; None if nothing has changed.
         state_rows: how many keys the instance holds, if it has written any.
@@ -53,6 +55,8 @@ class KeyedWork:
     """
 
     seconds: float = 0.0
+    wall: float = 0.0
+    keeping: float = 0.0
     taken_over: int = 0
     state: StateFile | None = None
     state_rows: int = 0
@@ -88,17 +92,21 @@ class KeyedInstance:
         inherits = self.ticket.first and self._inherits()
         if not inherits and (tuples is None or not len(tuples)):
             return None
+        started = time.perf_counter()
         files = self._files(self.instance.number)
         state = cache.state_in(self.work.location, self.instance, files)
         changes: list[pa.Table] = []
         if inherits:
             state, changes = self._take_over(state)
+        self.done.keeping += time.perf_counter() - started
         emitted = None
         if tuples is not None and len(tuples):
             state, changed, emitted = self._fold(state, tuples)
             changes.append(changed)
         if state is not None and any(map(len, changes)):
+            started = time.perf_counter()
             self._write(files, state, changes)
+            self.done.keeping += time.perf_counter() - started
         return emitted
 
     def _files(self, number: int) -> tuple[StateFile, ...]:
@@ -184,7 +192,7 @@ class KeyedInstance:
         """Return the state after the tuples, the changes to it, and what is to be emitted."""
         operator = self.work.topology.operator(self.instance.operator)
         fold = self.work.fold(operator.name)
-        started = time.process_time()
+        started, began = time.process_time(), time.perf_counter()
         tuples = self._typed(fold, tuples, state)
         names = operator.key_columns
         numbers, firsts, codes = key_numbers(tuples, names, self._seed)
@@ -210,6 +218,7 @@ class KeyedInstance:
             known = Match(known.found[good], known.rows[good])
         state = replaced(state, rows, gone=gone, known=known)
         self.done.seconds += time.process_time() - started
+        self.done.wall += time.perf_counter() - began
         counts = np.bincount(numbers, minlength=len(codes))
         self.done.keys = KeysSeen.of(self.work, operator.name, key_rows, batch, counts)
         changes = marked(rows, gone=gone)

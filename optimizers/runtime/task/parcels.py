@@ -31,7 +31,8 @@ SCHEMA = pa.schema(
 REPORT = -1
 """The edge of a parcel that holds a report, which every stage passes on."""
 
-_AT_ONCE = 32 << 20  # bytes of parcels that are handed on together
+# Bytes of parcels that are handed on together: few, so that others may work on them meanwhile.
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,13 @@ class TaskReport:
         emitted: how many it emitted.
         seconds: CPU seconds of the operator's own work.
         shipping: CPU seconds for routing and packing what it emitted.
+        wall: seconds of the operator's own work by the clock on the wall.
+        keeping: seconds by that clock to read state, take keys over, and write what changed.
+        reading: seconds that it waited for rows of its source.
+        machine: where it ran; tasks there share a clock.
+        began: when it began, in seconds of that clock.
+        ended: when it had sent all but this report.
+        stage: the engine's own number of its stage; -1 if it has none.
         state: the file of state that it wrote; None if its state is as it was.
         state_rows: how many keys it holds.
         columns: the columns of its state with their types, if it has written any.
@@ -109,6 +116,13 @@ class TaskReport:
     emitted: Whole = 0
     seconds: Real = 0.0
     shipping: Real = 0.0
+    wall: Real = 0.0
+    keeping: Real = 0.0
+    reading: Real = 0.0
+    machine: Word = ""
+    began: Real = 0.0
+    ended: Real = 0.0
+    stage: Whole = -1
     state: Annotated[StateFile | None, Document(StateFile.to_dict, StateFile.from_value)] = None
     state_rows: Whole = 0
     columns: Annotated[Columns | None, Document(list, _parse_columns)] = None

@@ -1,5 +1,6 @@
 """One task: one instance of an operator works through its tuples of one batch."""
 
+import platform
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -27,21 +28,44 @@ from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.runtime.work import Ticket, Work, stateless_function
 
+_MACHINE = platform.node()
+
 Arrival: TypeAlias = tuple[pa.RecordBatch, Edge | None]
 """Tuples, and the edge that they came by; none at a source."""
 
 
-def run_source(
-    work: Work, ticket: Ticket, source: str, sender: int, batches: Iterable[pa.RecordBatch]
+def run_source(  # noqa: PLR0913
+    work: Work,
+    ticket: Ticket,
+    source: str,
+    sender: int,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    known_as: int = -1,
 ) -> Iterator[pa.RecordBatch]:
-    """Let the tuples of one partition of a source in, and yield them as parcels."""
+    """Let the tuples of one partition of a source in, and yield them as parcels.
+
+    Args:
+        work: the job.
+        ticket: the batch.
+        source: the source.
+        sender: which partition it is.
+        batches: its tuples.
+        known_as: the number by which the engine knows the stage.
+    """
     number = sender % work.topology.operator(source).parallelism
-    worker = Worker(work, ticket, Instance(source, number), sender)
-    return as_batches(worker.work_through((batch, None) for batch in batches))
+    worker = Worker(work, ticket, Instance(source, number), sender, known_as)
+    return as_batches(worker.let_in(batches))
 
 
-def run_task(
-    work: Work, ticket: Ticket, stage: int, task: int, batches: Iterable[pa.RecordBatch]
+def run_task(  # noqa: PLR0913
+    work: Work,
+    ticket: Ticket,
+    stage: int,
+    task: int,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    known_as: int = -1,
 ) -> Iterator[pa.RecordBatch]:
     """Work through what arrived for one task, and yield what it emits, and passes on, as parcels.
 
@@ -51,17 +75,15 @@ def run_task(
         stage: of the task; not 0, which are the sources.
         task: which task of the stage.
         batches: parcels for it, in any order.
+        known_as: the number by which the engine knows the stage.
     """
     instance = work.layout.stages[stage][task]
-    return as_batches(_parcels(work, ticket, stage, instance, batches))
+    worker = Worker(work, ticket, instance, instance.number, known_as)
+    return as_batches(_parcels(work, stage, instance, worker, batches))
 
 
 def _parcels(
-    work: Work,
-    ticket: Ticket,
-    stage: int,
-    instance: Instance,
-    batches: Iterable[pa.RecordBatch],
+    work: Work, stage: int, instance: Instance, worker: "Worker", batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Parcel]:
     mine: list[Parcel] = []
     reports: list[Parcel] = []
@@ -75,7 +97,6 @@ def _parcels(
             mine.append(parcel)
     yield from passed_on(work.layout, stage, reports)
     mine.sort(key=lambda parcel: parcel.order)
-    worker = Worker(work, ticket, instance, instance.number)
     for parcel in mine:
         worker.received.add(parcel)
     if work.topology.operator(instance.operator).keyed:
@@ -135,12 +156,17 @@ class Worker:
         ticket: the batch.
         instance: which instance.
         sender: the number by which its parcels are known.
+        known_as: the number by which the engine knows the stage.
 
     Attributes:
         received: the parcels that arrived for it.
     """
 
-    def __init__(self, work: Work, ticket: Ticket, instance: Instance, sender: int) -> None:
+    def __init__(
+        self, work: Work, ticket: Ticket, instance: Instance, sender: int, known_as: int = -1
+    ) -> None:
+        self._began = time.monotonic()  # a clock that all processes of a machine share
+        self._known_as = known_as
         self._work = work
         self._ticket = ticket
         self._instance = instance
@@ -159,16 +185,29 @@ class Worker:
         self._keyed = KeyedWork()
         self.received = FlowCounter()
         self._tuples = self._emitted = 0
-        self._seconds = 0.0
+        self._seconds = self._wall = self._reading = 0.0
         edges = work.topology.outputs(instance.operator)
         attached = work.layout.attached
         self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
         self._attached = [
-            (edge, Worker(work, ticket, Instance(edge.target, instance.number), sender))
+            (edge, Worker(work, ticket, Instance(edge.target, instance.number), sender, known_as))
             for edge in edges
             if edge.target in attached
         ]
         self._output: list[pa.RecordBatch] = []
+
+    def let_in(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
+        """Do the work of a source on its rows, which it may have to wait for."""
+        return self.work_through((batch, None) for batch in self._awaited(iter(batches)))
+
+    def _awaited(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        while True:
+            started = time.perf_counter()
+            batch = next(batches, None)
+            self._reading += time.perf_counter() - started
+            if batch is None:
+                return
+            yield batch
 
     def work_through(self, batches: Iterable[Arrival]) -> Iterator[Parcel]:
         """Do the work of an operator without a key, batch by batch."""
@@ -199,10 +238,11 @@ class Worker:
             return
         results = self._results(batch, () if edge is None else columns_of(edge.key))
         while True:
-            started = time.process_time()
+            started, began = time.process_time(), time.perf_counter()
             with self._telling():
                 emitted = next(results, None)
             self._seconds += time.process_time() - started
+            self._wall += time.perf_counter() - began
             if emitted is None:
                 return
             yield from self._emit(emitted)
@@ -253,6 +293,13 @@ class Worker:
             emitted=self._emitted,
             seconds=self._seconds + keyed.seconds,
             shipping=sum(box.seconds for box in boxes),
+            wall=self._wall + keyed.wall,
+            keeping=keyed.keeping,
+            reading=self._reading,
+            machine=_MACHINE,
+            began=self._began,
+            ended=time.monotonic(),
+            stage=self._known_as,
             state=keyed.state,
             state_rows=keyed.state_rows,
             columns=keyed.columns,

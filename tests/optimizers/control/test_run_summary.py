@@ -10,13 +10,14 @@ from any_job import CLUSTER, Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import BatchTime, Fixed, Plan, StageTime, Topology
+from optimizers import BatchTime, Fixed, Plan, SourceStatistics, StageTime, Topology
 from optimizers.control.decision import DecisionFacts
 from optimizers.control.part_summaries import EdgeSummary, OperatorSummary
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.summary import Messages, Spread
 from optimizers.errors import CorruptDataError
 from optimizers.simulation import SimulationEngine, Stream
+from sketches.values import FrozenMap
 
 JOB = (
     Topology.source("s")
@@ -40,6 +41,27 @@ def on_the_runner():
 def in_the_simulation():
     engine = SimulationEngine(cluster=CLUSTER, batch_tuples=40)
     return engine.run(JOB, Stream.steady(COLUMNS, rate=10.0), WIDER).summary
+
+
+def test_what_operators_emit_and_edges_carry_is_told(on_the_runner, in_the_simulation):
+    here, there = on_the_runner, in_the_simulation
+
+    assert [120, 120, 120] == [each.emitted for each in there.operators]
+    assert [120, 120] == [each.emitted for each in here.operators][:2]
+    assert all(each.wall is not None for each in (*here.operators, *there.operators))
+    assert all(0 < each.shipping < sum(each.busy) for each in here.operators[1:2])
+    assert all(each.parcels is None for each in there.edges)
+    # Three batches of one partition, each packed for those instances that get any of its keys.
+    assert 3 <= here.edges[0].parcels <= 12
+
+
+def test_what_came_to_sources_is_told_of_all_epochs(on_the_runner, in_the_simulation):
+    assert {} == on_the_runner.sources  # what is bounded does not come
+    # Ten come a second, and the last batch is in no epoch that is over.
+    assert {"s": SourceStatistics(80, 80, 0, 8)} == in_the_simulation.sources
+    assert ["s", "80", "10", "80", "0"] in [
+        line.split() for line in str(in_the_simulation).splitlines()
+    ]
 
 
 def test_both_count_the_same(on_the_runner, in_the_simulation):
@@ -107,6 +129,9 @@ SUMMARIES = st.builds(
             st.lists(TIMES, max_size=3).map(tuple),
             SPREADS,
             st.sampled_from(["key", "cost", ""]),
+            COUNTS,
+            TIMES,
+            st.none() | TIMES,
         ),
         max_size=3,
     ).map(tuple),
@@ -121,6 +146,7 @@ SUMMARIES = st.builds(
             st.none() | st.builds(Messages, COUNTS, COUNTS),
             st.none() | TIMES,
             st.booleans(),
+            st.none() | TIMES,
         ),
         max_size=3,
     ).map(tuple),
@@ -153,6 +179,9 @@ SUMMARIES = st.builds(
     COUNTS,
     COUNTS,
     st.none() | TIMES,
+    st.dictionaries(
+        st.text(), st.builds(SourceStatistics, *[st.none() | TIMES] * 4), max_size=2
+    ).map(FrozenMap),
 )
 
 

@@ -325,7 +325,8 @@ def test_the_table_of_a_run_names_operators_and_edges():
     assert "latency: mean " in lines[1]
     assert ["operator", "in", "place", "tag", "edge"] == [line.split()[0] for line in lines[2:7]]
     assert any(line.startswith("in -> place") for line in lines)
-    assert 2 == len({len(line) for line in lines[2:]})
+    assert any(line.startswith("source") for line in lines)
+    assert 3 == len({len(line) for line in lines[2:]})
 
 
 def test_figures_of_a_run_follow_from_its_times():

@@ -144,5 +144,5 @@ def test_flows_of_an_edge_are_added_up_over_its_targets():
 
     sums = edge_sums(Reports.of([report]), JOB)
 
-    assert {("s", "a"): [15, 9, 5, 3]} == {name: flow.tolist() for name, flow in sums.items()}
-    assert {("s", "a"): EdgeStatistics(15, 9, 5, 3)} == edge_statistics(sums)
+    assert {("s", "a"): [15, 9, 5, 3, 3]} == {name: flow.tolist() for name, flow in sums.items()}
+    assert {("s", "a"): EdgeStatistics(15, 9, 5, 3, parcels=3)} == edge_statistics(sums)

@@ -53,7 +53,7 @@ def test_a_batch_is_told_instance_by_instance_in_one_order():
 
 
 def test_edges_are_added_up_over_all_senders():
-    assert {("s", "a"): EdgeStatistics(12, 6, 10, 4)} == dict(summary().edges)
+    assert {("s", "a"): EdgeStatistics(12, 6, 10, 4, parcels=3)} == dict(summary().edges)
 
 
 def test_locality_is_the_share_of_tuples_that_stay_on_their_node():

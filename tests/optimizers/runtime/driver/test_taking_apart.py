@@ -50,6 +50,7 @@ def scheduled(lengths, cores, overhead, began, offsets):
     inside = np.array(ends) - np.array(starts)
     tasks = StageTasks(
         ("a",),
+        7,
         machines,
         np.array(starts),
         np.array(ends),

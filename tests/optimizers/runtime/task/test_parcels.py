@@ -53,7 +53,7 @@ def test_parcels_wait_for_no_more_than_a_batch():
     def sending():
         for number in range(10):
             pulled.append(number)
-            yield Parcel(0, 0, 0, 0, number, 0, b"x" * (16 << 20))
+            yield Parcel(0, 0, 0, 0, number, 0, b"x" * (1 << 19))
 
     next(as_batches(sending()))
 

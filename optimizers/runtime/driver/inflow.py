@@ -1,0 +1,177 @@
+"""The inflow of a job: how much came to each source since an epoch began, and how much waits.
+
+A source counts in units of its own: seconds of a clock, rows of a recording, bytes of files. A
+*meter* knows how many units there are by now, and up to how many of them a batch was let in. What a
+unit is in tuples is seen from the batches: so many tuples came of so many units.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from optimizers.control.summary import BatchSummary
+from optimizers.flow import SourceStatistics
+from optimizers.runtime.log.origins import OfStream, Origin
+
+_KEPT = 64  # batches of which it is known how many tuples a unit was
+_STEADY = 0.1  # how far batches may be apart in that, so that it is taken to hold for what waits
+
+
+class SourceMeter(Protocol):
+    """Knows how far a source has come, in units that rise with each tuple."""
+
+    exact: bool
+    """Whether each unit is as many tuples as any other."""
+
+    @property
+    def born(self) -> float:
+        """Before which time nothing can have come, in seconds of the wall clock."""
+
+    def latest(self, now: float) -> float | None:
+        """Return how many units there are at a time; None where that cannot be known.
+
+        It is asked for times that do not go back, but for one: that of the last look.
+        """
+
+    def admitted(self, offset: str) -> float | None:
+        """Return how many units were let in up to an offset; None where that cannot be known."""
+
+
+@dataclass
+class _Source:
+    """One source, since the epoch began.
+
+    Attributes:
+        meter: its meter.
+        place: which of the query's offsets is its own.
+        since: when the epoch began.
+        began: how many units there were then; None where that was not known yet.
+        before: how many units had been let in before the last batch.
+        tuples: how many tuples were let in since.
+        batches: the units and tuples of the last batches.
+    """
+
+    meter: SourceMeter
+    place: int
+    since: float
+    began: float | None
+    before: float | None = None
+    tuples: float = 0.0
+    batches: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+    def add(self, offset: str, tuples: float) -> None:
+        """Take in that a batch was let in, up to an offset."""
+        self.tuples += tuples
+        after = self.meter.admitted(offset)
+        if after is not None and self.before is not None and after > self.before:
+            self.batches.append((after - self.before, tuples))
+        self.before = after
+
+    def begin(self, now: float, units: float | None) -> None:
+        """Begin an epoch."""
+        self.since, self.began, self.tuples = now, units, 0.0
+
+    def statistics(self, now: float, units: float | None) -> SourceStatistics:
+        """Return what came since the epoch began, with as many units at its end."""
+        size = self._tuples_of_a_unit()
+        since = max(self.since, self.meter.born)
+        began = self.meter.latest(since) if self.began is None else self.began
+        arrived = waiting = None
+        if units is not None and began is not None:
+            arrived = _sized(units - began, size)
+        if units is not None and self.before is not None:
+            waiting = _sized(units - self.before, size)
+        return SourceStatistics(arrived, self.tuples, waiting, max(0.0, now - since))
+
+    def _tuples_of_a_unit(self) -> float | None:
+        """Return how many tuples a unit is; None where batches do not agree on that."""
+        units = sum(each for each, _ in self.batches)
+        if not units:
+            return None
+        size = sum(tuples for _, tuples in self.batches) / units
+        if self.meter.exact:
+            return size
+        squares = sum(each * (tuples / each - size) ** 2 for each, tuples in self.batches)
+        steady = len(self.batches) > 1 and math.sqrt(squares / units) <= _STEADY * size
+        return size if steady else None
+
+
+class Inflow:
+    """Counts what comes to the sources of a stream, from epoch to epoch.
+
+    Args:
+        clock: the wall clock, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._sources: dict[str, _Source] = {}
+        self._offsets = 0
+        self._has_begun = False  # whether a batch was let in in this epoch
+
+    def watch(
+        self, meters: Mapping[str, tuple[int, SourceMeter]], offsets: int, last: Sequence[str] = ()
+    ) -> None:
+        """Begin to watch the sources of a query; what was known of earlier ones is forgotten.
+
+        Args:
+            meters: of the sources that can be told apart: which of the query's offsets is theirs,
+                and their meter.
+            offsets: how many offsets the query should have, one for each of its streams.
+            last: its offsets as the last batch has left them; none before the first.
+        """
+        self._offsets = offsets
+        self._sources = {}
+        for name, (place, meter) in meters.items():
+            before = meter.admitted(last[place]) if len(last) == offsets else 0.0
+            now = self._clock()
+            self._sources[name] = _Source(meter, place, now, meter.latest(now), before)
+
+    def add(self, offsets: Sequence[str], tuples: Mapping[str, float]) -> None:
+        """Take in that a batch was let in.
+
+        Args:
+            offsets: up to where each stream of the query was read.
+            tuples: how many tuples each source let in.
+        """
+        self._has_begun = True
+        if len(offsets) != self._offsets:
+            self._sources = {}  # streams that are one to Spark: whose offset is whose is not known
+        for name, source in self._sources.items():
+            source.add(offsets[source.place], tuples.get(name, 0.0))
+
+    def hear(self, origin: Origin, summary: BatchSummary) -> None:
+        """Take in what happened in a batch, if it is one of a stream."""
+        if isinstance(origin, OfStream):
+            admitted = {name: float(sum(summary.loads(name))) for name in self._sources}
+            self.add(origin.offsets, admitted)
+
+    def begin(self) -> None:
+        """Begin an epoch; one without a batch goes on, so that what came meanwhile is in it."""
+        if not self._has_begun:
+            return
+        self._has_begun = False
+        now = self._clock()
+        for source in self._sources.values():
+            source.begin(now, source.meter.latest(now))
+
+    def end(self) -> dict[str, SourceStatistics]:
+        """Return what came in the epoch, and begin the next."""
+        self._has_begun = False
+        now = self._clock()
+        found = {}
+        for name, source in self._sources.items():
+            units = source.meter.latest(now)
+            found[name] = source.statistics(now, units)
+            source.begin(now, units)
+        return found
+
+
+def _sized(units: float, size: float | None) -> float | None:
+    """Return how many tuples some units are; of no units none, whatever their size."""
+    if units <= 0:
+        return 0.0
+    return None if size is None else units * size
