@@ -16,6 +16,7 @@ from optimizers.errors import CheckpointError, DeliveryError, PenstockError
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.location import Location
+from optimizers.runtime.task import collecting
 from optimizers.runtime.task.parcels import REPORT, SCHEMA, Parcel, packed
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import Settings
@@ -332,16 +333,17 @@ def changed(parcel, way, layout, stage, random):
 
 
 @settings(max_examples=70)
-@given(st.data(), st.sampled_from(CHANGES), SEEDS, st.booleans())
+@given(st.data(), st.sampled_from(CHANGES), SEEDS, st.booleans(), st.sampled_from((1, 2, 8)))
 def test_a_parcel_that_is_lost_doubled_or_changed_lets_nothing_be_committed(
-    data, way, seed, of_reports
+    data, way, seed, of_reports, merged_from
 ):
     drawn = data.draw(any_job.jobs(4, least=2))
     batches = data.draw(any_job.streams(drawn, 2, sizes=st.sampled_from((1, 9, 40))))
     of_reports = of_reports and way in {"dropped", "doubled"}
     random = np.random.default_rng(seed)
     tampered = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collecting, "MERGED_FROM", merged_from)
         checkpoint = Checkpoint.create_or_open(Location(folder), drawn.topology)
         script = any_job.Scripted(data.draw(any_job.scripts(drawn, 2)))
         coordinator = Coordinator(
