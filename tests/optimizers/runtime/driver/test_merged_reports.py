@@ -118,11 +118,19 @@ class TestCollectors:
         assert {0} == {collector(self.layout(5), 1, sender) for sender in range(9)}
 
     @staticmethod
-    def reports(number, sender=0):
-        table = pa.table({"left": [7], "right": [8], "count": [1 + sender]})
-        seen = Observation.of("pairs", "a", "b")
+    def reports(number):
+        pairs = (
+            Observation.of("pairs", "a", "b"),
+            pa.table({"left": [7], "right": [8], "count": [1]}),
+        )
         return [
-            TaskReport(operator="s", instance=n % 3, sender=n, tuples=n, observed=[(seen, table)])
+            TaskReport(
+                operator="s",
+                instance=n % 3,
+                sender=n,
+                tuples=n,
+                observed=[pairs, (Observation.of("trial", "s"), pa.table({"seconds": [n / 7]}))],
+            )
             for n in range(number)
         ]
 
@@ -150,6 +158,8 @@ class TestCollectors:
         assert list(range(number)) == merged.numbers("tuples").tolist()
         (table,) = merged.observed[Observation.of("pairs", "a", "b")]
         assert [{"left": 7, "right": 8, "count": number}] == table.to_pylist()
+        (table,) = merged.observed[Observation.of("trial", "s")]
+        assert list(range(number)) == table.column("sender").to_pylist()
 
 
 def sums(table, names, counted):
