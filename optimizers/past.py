@@ -65,6 +65,7 @@ class PastEpoch:
         batches: how many batches it had.
         seconds: how long it lasted; 0 where that is not known.
         tuples: by operator, how many tuples it received; a source, how many it let in.
+        arrivals: by source, how many tuples arrived a second; of those of which that is known.
         busy: by operator, for how many CPU seconds its instances worked and sent.
         nodes: by node, for how many CPU seconds the instances there worked and sent.
         instances: by operator, how many instances it had.
@@ -81,6 +82,7 @@ class PastEpoch:
     batches: int = 0
     seconds: float = 0.0
     tuples: Mapping[str, float] = FrozenMap()
+    arrivals: Mapping[str, float] = FrozenMap()
     busy: Mapping[str, float] = FrozenMap()
     nodes: Mapping[str, float] = FrozenMap()
     instances: Mapping[str, int] = FrozenMap()
@@ -96,7 +98,7 @@ class PastEpoch:
             object.__setattr__(self, name, whole(name, getattr(self, name), at_least=0))
         object.__setattr__(self, "seconds", amount("seconds", self.seconds))
         object.__setattr__(self, "local", amount("local", self.local, up_to=1.0))
-        for name in ("tuples", "busy", "nodes"):
+        for name in ("tuples", "arrivals", "busy", "nodes"):
             object.__setattr__(self, name, _amounts(name, getattr(self, name)))
         object.__setattr__(self, "instances", named("instances", self.instances, int))
         object.__setattr__(self, "sources", named("sources", self.sources, SourceStatistics))

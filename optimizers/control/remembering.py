@@ -65,6 +65,11 @@ class Remembering:
             self._batches,
             statistics.seconds,
             tuples=self._tuples,
+            arrivals={
+                name: source.rate
+                for name, source in statistics.sources.items()
+                if source.rate is not None
+            },
             busy=self._busy,
             nodes=self._nodes,
             instances={op.name: op.parallelism for op in layout.topology.operators},

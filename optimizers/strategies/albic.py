@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from grouping.placement.place import GroupPlacement, place_groups
 from grouping.placement.problem import ROUNDING
+from grouping.placement.scaling import ScalingRule
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment
 from optimizers.errors import InvalidValueError
@@ -21,9 +23,11 @@ from optimizers.strategies.albic_published import PublishedAlbic
 from optimizers.strategies.group_layout import GroupLayout, hindrance
 from optimizers.strategies.group_loads import GroupLoads
 from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.strategies.scaling import NodesWanted, grown, nodes_wanted
 from optimizers.topology import Topology
 from sketches import checks
 from sketches.arrays import Floats
+from sketches.values import listed
 
 _LEAST_LOCAL = 0.01  # the share of the traffic that has to become local for moves to be worth it
 
@@ -56,6 +60,11 @@ class Albic(Optimizer):
             one of which the largest share is in use.
         by_stage: whether each stage is to be even by itself, as on Spark; else the sum of all, as
             in engines where they run at the same time.
+        nodes: how many nodes there may be, as in ``(2, 10)``; None where their number is not
+            decided here.
+        usage: below which usage of the busiest node nodes are given back, which it is to have then,
+            and beyond which nodes are added.
+        patience: how many epochs in a row have to allow for fewer nodes.
         worth: what share of the traffic has to become local for each share of the state that moves.
         lasting: what earlier epochs count in the load of a group.
         rounds: how often a part of the moves is taken back, in search of better ones.
@@ -69,11 +78,12 @@ class Albic(Optimizer):
     max_load_distance: float = 0.1
     resource: str | None = None
     by_stage: bool = True
+    nodes: tuple[int, int] | None = None
+    usage: tuple[float, float, float] = (0.55, 0.7, 0.85)
+    patience: int = 3
     worth: float = 0.05
     lasting: float = 0.5
     rounds: int = 4
-
-    observes = frozenset({Probe.GROUPS})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", MigrationBudget.of(self.budget))
@@ -85,9 +95,28 @@ class Albic(Optimizer):
             )
         if not isinstance(self.by_stage, bool):
             raise InvalidValueError(f"by_stage={self.by_stage!r} is not a bool; give True or False")
+        for name, count in (("nodes", 2), ("usage", 3)):
+            given = getattr(self, name)
+            if given is not None or name == "usage":
+                object.__setattr__(self, name, _numbers(name, given, count))
+        _ = self.rule  # refuses what means nothing
         object.__setattr__(self, "worth", checks.amount("worth", self.worth))
         object.__setattr__(self, "lasting", checks.amount("lasting", self.lasting, up_to=1.0))
         object.__setattr__(self, "rounds", checks.whole("rounds", self.rounds, at_least=0))
+
+    @property
+    def observes(self) -> frozenset[Probe]:
+        """Loads of key groups; where nodes are decided, those of all instances as well."""
+        return frozenset({Probe.GROUPS, Probe.OPERATORS} if self.nodes else {Probe.GROUPS})
+
+    @property
+    def rule(self) -> ScalingRule | None:
+        """When nodes are added and given back."""
+        if self.nodes is None:
+            return None
+        lower, target, upper = self.usage
+        least, most = self.nodes
+        return ScalingRule(target, upper, lower, self.patience, least=least, most=most)
 
     @staticmethod
     def published(
@@ -120,8 +149,28 @@ class Albic(Optimizer):
         if loads.lacking:
             text = f"nothing moves: the loads of {' and '.join(loads.lacking)} were not observed"
             return Plan(notes=(self.note("the job", text),))
-        layout = GroupLayout(Layout.of(topology, cluster, current), cluster, tuple(loads.names))
-        return _Proposal(self, layout, loads, statistics).plan
+        old = Layout.of(topology, cluster, current)
+        if self.rule is None:
+            return _Proposal(self, old, old, cluster, loads, statistics).plan
+        # 1. Nodes without instances get some, and the best plan for the nodes that are there.
+        new = _with(old, grown(old, loads.names, cluster))
+        potential = _Proposal(self, old, new, cluster, loads, statistics)
+        wanted = potential.nodes_wanted(self.rule)
+        if isinstance(wanted, str):
+            text = f"no nodes are added or given back: {wanted}"
+            return potential.plan | Plan(notes=(self.note("nodes", text),))
+        # 2. With the nodes that go, the plan is made again.
+        scaling, there = wanted.scaling, len(cluster.working)
+        figures = {"there": there, "wanted": scaling.nodes, "usage": scaling.expected}
+        decided = Plan(
+            nodes=scaling.nodes if scaling.nodes != there else None,
+            drain=wanted.drain,
+            notes=(self.note("nodes", scaling.reason, figures),),
+        )
+        if wanted.drain:
+            cluster = cluster.under(decided)
+            potential = _Proposal(self, old, new, cluster, loads, statistics, wanted.drain)
+        return potential.plan | decided
 
 
 @dataclass(frozen=True)
@@ -129,9 +178,31 @@ class _Proposal:
     """Where key groups could be, and whether that is worth moving them."""
 
     strategy: Albic
-    groups: GroupLayout
+    before: Layout
+    layout: Layout
+    cluster: Cluster
     loads: GroupLoads
     statistics: Statistics
+    drained: tuple[str, ...] = ()
+
+    @cached_property
+    def groups(self) -> GroupLayout:
+        """The key groups, as they would be laid out if none moved."""
+        return GroupLayout(self.layout, self.cluster, self.loads.names)
+
+    def nodes_wanted(self, rule: ScalingRule) -> NodesWanted | str:
+        """Return how many nodes there are to be; or, in words, what is not known for that."""
+        if not self.scale:
+            return "no load was seen"
+        return nodes_wanted(
+            self.groups,
+            self._rows,
+            self._found.assignment,
+            self.groups.row(self.loads.state),
+            self.statistics,
+            resource=self.loads.resource,
+            rule=rule,
+        )
 
     @property
     def plan(self) -> Plan:
@@ -143,7 +214,15 @@ class _Proposal:
             return self._left(self._silence)
         moved = self._migration(placed)
         notes = [self._of_operator(name, placed[name], moved) for name in placed]
-        return Plan(placement=placed, notes=(self._of_job(self._reason, moved), *notes))
+        return Plan(
+            parallelism={
+                name: len(home.nodes)
+                for name, home in placed.items()
+                if len(home.nodes) != len(self.before.homes[name].nodes)
+            },
+            placement=placed,
+            notes=(self._of_job(self._reason, moved), *notes),
+        )
 
     @cached_property
     def scale(self) -> float:
@@ -202,7 +281,14 @@ class _Proposal:
         placed: dict[str, Deployment] = {}
         if self._reason:
             placed = self.groups.placed(self._found.assignment, self.groups.row(self.loads.loads))
-        return self.groups.emptied(placed) if self.groups.draining else placed
+        if self.groups.draining:
+            placed = self.groups.emptied(placed)
+        # What begins to drain is left at once by all that no plan places there.
+        return {
+            name: home
+            for name, home in {**self.layout.homes, **placed}.items()
+            if home != self.before.homes[name] or set(self.drained) & set(home.nodes)
+        }
 
     @cached_property
     def _reason(self) -> str:
@@ -221,11 +307,23 @@ class _Proposal:
     @property
     def _silence(self) -> str:
         """Why groups do not move."""
+        if self._left_on(self._now):
+            return f"nodes that drain keep their key groups: {self._needed}"
         if self._now.load_distance <= self._limit:
             return "left as it is: nodes are even enough"
         if self._now.load_distance <= self._now.bound * (1 + ROUNDING):
             return "left as it is: no placement within the budget is more even"
         return "left as it is: too little is gained by what the budget allows to move"
+
+    @property
+    def _needed(self) -> str:
+        """What it would take to move a key group off nodes that drain."""
+        leaving = np.isin(self.groups.current, self.groups.draining)
+        staying = np.delete(self.groups.able, self.groups.draining, axis=1)
+        if not staying[leaving].any():
+            return "their operators have instances nowhere else"
+        least = replace(self._budget, amount=float(self._costs[leaving].min()))
+        return f"to move one takes {least}, and the budget is {self._budget}"
 
     @property
     def _limit(self) -> float:
@@ -246,8 +344,7 @@ class _Proposal:
         return self.groups.traffic(self.statistics).local(placement.assignment)
 
     def _migration(self, placed: Mapping[str, Deployment]) -> Migration:
-        later = replace(self.groups.layout, homes={**self.groups.layout.homes, **placed})
-        return migration_between(self.groups.layout, later, self.statistics)
+        return migration_between(self.before, _with(self.before, placed), self.statistics)
 
     def _left(self, text: str) -> Plan:
         figures = {} if not self.scale else self._figures(self._now)
@@ -279,7 +376,7 @@ class _Proposal:
         return figures
 
     def _of_operator(self, name: str, home: Deployment, moved: Migration) -> Note:
-        before = self.groups.layout.homes[name]
+        before = self.before.homes[name]
         figures = {}
         if name in self.groups.spans:
             loads, mine = self.loads.loads[name], moved.by_operator.get(name)
@@ -291,6 +388,20 @@ class _Proposal:
                 "bytes": 0 if mine is None else mine.bytes,
             }
         return self.strategy.note(name, "moves", figures)
+
+
+def _with(layout: Layout, placed: Mapping[str, Deployment]) -> Layout:
+    """Return a layout with other deployments of some operators."""
+    counts = {name: len(home.nodes) for name, home in placed.items()}
+    job = layout.topology.under(Plan(parallelism=counts))
+    return Layout(job, {**layout.homes, **placed})
+
+
+def _numbers(name: str, given: object, count: int) -> tuple[Any, ...]:
+    found = listed(name, given)
+    if len(found) != count:
+        raise InvalidValueError(f"{name}={given!r} is not {count} numbers; give {count}")
+    return found
 
 
 def _imbalance(home: Deployment, loads: Floats) -> float:

@@ -19,7 +19,8 @@ class GroupLoads:
 
     Attributes:
         resource: which one.
-        loads: by operator, the load of each group, as a share of a node of capacity 1.
+        loads: by operator, the load of each group, as a share of a node of capacity 1: in sum as in
+            this epoch, and divided among the groups as on average.
         state: by operator, how many bytes of state each group holds.
         variances: by operator, by how much the load of each group would vary by chance.
         lacking: the operators of which loads were not observed, though their groups could move.
@@ -60,7 +61,7 @@ class GroupLoads:
             if now is None or groups.state_bytes is None:
                 continue
             earlier = getattr(statistics.past.groups.get(name), chosen, None)
-            loads[name] = now if earlier is None else lasting * earlier + (1 - lasting) * now
+            loads[name] = now if earlier is None else _smoothed(now, earlier, lasting)
             state[name] = groups.state_bytes
             variances[name] = _by_chance(now, groups.tuples)
         lacking = tuple(name for name in wanted if name not in loads)
@@ -78,6 +79,14 @@ def bottleneck(seen: Mapping[str, GroupStatistics]) -> str:
         for resource in RESOURCES
     }
     return max(RESOURCES, key=lambda resource: totals[resource])
+
+
+def _smoothed(now: Floats, earlier: Floats, lasting: float) -> Floats:
+    """Return loads that add up to those of now, and are divided as they were on average."""
+    total = float(now.sum())
+    past = earlier * (total / float(earlier.sum())) if earlier.any() else now
+    found: Floats = lasting * past + (1 - lasting) * now
+    return found
 
 
 def _by_chance(loads: Floats, tuples: Floats | None) -> Floats:

@@ -155,8 +155,9 @@ def test_groups_that_talk_to_each_other_come_together():
 
 
 def test_what_earlier_epochs_saw_counts():
-    past = Past((PastEpoch(0),), {"a": PastGroups(cpu=np.maximum(20.0 - UNEVEN, 0))})
-    seen = replace(seen_of(UNEVEN, 2 * EVEN), past=past)
+    now = np.repeat([3.0, 1.5], [4, 8])
+    past = Past((PastEpoch(0),), {"a": PastGroups(cpu=10 * (4.0 - now))})  # of a busier time
+    seen = replace(seen_of(now, 2 * EVEN), past=past)
 
     assert Albic(resource="cpu", lasting=0.0).plan(JOB, CLUSTER, seen, Plan())
     assert not Albic(resource="cpu", lasting=0.5).plan(JOB, CLUSTER, seen, Plan())
