@@ -81,7 +81,7 @@ def front_door(function: Callable[P, R]) -> Callable[P, R]:
             if is_debugging():
                 raise
             if isinstance(error, PenstockError):
-                short: Exception = told_shortly(error)
+                short: Exception = shortened(error)
             elif _is_theirs(error):
                 short = error.with_traceback(_their_lines(error))
             else:
@@ -91,7 +91,7 @@ def front_door(function: Callable[P, R]) -> Callable[P, R]:
     return through
 
 
-def told_shortly(error: PenstockError) -> PenstockError:
+def shortened(error: PenstockError) -> PenstockError:
     """Return an error without what led to it, which is in a file that it names.
 
     The error that it came of can still be had, as its ``__context__``.
@@ -104,12 +104,12 @@ def told_shortly(error: PenstockError) -> PenstockError:
     return error.with_traceback(_their_lines(error))
 
 
-def told_unforeseen(error: Exception) -> PenstockError:
+def unforeseen(error: Exception) -> PenstockError:
     """Return in a line an error that Penstock should not have come to; the rest is in a file."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    told = PenstockError(f"{text[:_LONGEST]}; Penstock did not foresee this, please report it")
-    told.__cause__ = error
-    return told_shortly(told)
+    found = PenstockError(f"{text[:_LONGEST]}; Penstock did not foresee this, please report it")
+    found.__cause__ = error
+    return shortened(found)
 
 
 def _is_theirs(error: Exception) -> bool:

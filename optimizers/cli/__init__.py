@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from importlib import import_module
 
 from optimizers import __version__
-from optimizers.error_boundary import is_debugging, showing_all, told_shortly, told_unforeseen
+from optimizers.error_boundary import is_debugging, shortened, showing_all, unforeseen
 from optimizers.errors import PenstockError
 
 _COMMANDS = {
@@ -89,8 +89,8 @@ def _line_of(error: Exception) -> str:
     """Return what is to be said of an error, in one line."""
     if isinstance(error, MemoryError):
         return f"there is not memory enough ({' '.join(str(error).split())}); ask for less"
-    told = told_shortly(error) if isinstance(error, PenstockError) else told_unforeseen(error)
-    words = [str(told), *(f"({note})" for note in getattr(told, "__notes__", ()))]
+    short = shortened(error) if isinstance(error, PenstockError) else unforeseen(error)
+    words = [str(short), *(f"({note})" for note in getattr(short, "__notes__", ()))]
     return " ".join(" ".join(words).split())
 
 

@@ -46,7 +46,7 @@ def run_comparison(  # noqa: PLR0913
     watch: Callable[[Step], None] | None,
 ) -> Comparison:
     """Do what `compare` promises."""
-    tell = watch or _ignored
+    report = watch or _ignored
     harness = engine.harness(topology)
     # 1. Record batches as they are asked for, and begin all variants.
     batches = recordings(harness, topology, source, warm_up)
@@ -62,14 +62,14 @@ def run_comparison(  # noqa: PLR0913
                 started = perf_counter()
                 reference.execute(batch.tables)
                 expected = reference.outputs()
-                tell(Step(number, "", perf_counter() - started))
+                report(Step(number, "", perf_counter() - started))
             # In another order each time, so that no one always comes first, or after another.
             turn = number % len(runs)
             for run in [*runs[turn:], *runs[:turn]]:
                 if run.failure is None:
                     started = perf_counter()
                     run.execute(batch, expected)
-                    tell(Step(number, run.name, perf_counter() - started))
+                    report(Step(number, run.name, perf_counter() - started))
             _go_on(runs)
         # 3. Compare the results of all keys, and put together what each variant came to.
         outcomes = [run.outcome(reference) for run in runs if run.failure is None]
@@ -82,7 +82,7 @@ def run_comparison(  # noqa: PLR0913
         imagined=harness.imagined,
         warm_up=warm_up,
         variants=tuple(outcome for outcome in outcomes if outcome is not None),
-        failed=FrozenMap({run.name: run.told for run in runs if run.failure is not None}),
+        failed=FrozenMap({run.name: run.reason for run in runs if run.failure is not None}),
     )
 
 
@@ -115,7 +115,7 @@ class VariantRun:
         self.failure: Exception | None = None
 
     @property
-    def told(self) -> str:
+    def reason(self) -> str:
         """Why it failed, and when, in one line; empty if it did not."""
         if self.failure is None:
             return ""

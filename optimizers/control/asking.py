@@ -75,8 +75,8 @@ def decision_of(optimizer: Optimizer, question: Question, who: str) -> Plan:
     except Exception as error:
         place = place_of(error)
         where = f", at {place}" if place else ""
-        told = f"{who} raised {type(error).__name__}: {message_of(error)}{where}"
-        raise StrategyError(told) from error
+        message = f"{who} raised {type(error).__name__}: {message_of(error)}{where}"
+        raise StrategyError(message) from error
     if not isinstance(decision, Plan):
         raise PlanError(
             f"{who} decided {_shortened(repr(decision))}, which is not a Plan; "

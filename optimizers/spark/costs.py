@@ -148,7 +148,7 @@ class _TimingRows:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         meter = CostMeter("work", self.work, self.most_keys)
         function = as_batches(meter.function)
-        with _told():
+        with _function_errors():
             for batch in batches:
                 for _ in meter.measured(function, batch, (self.key,)):
                     pass
@@ -168,7 +168,7 @@ class _TimingCalls:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         costs, clock = CallCosts(self.key, self.most_keys), BusyClock()
-        with _told(hint=not self.streams):
+        with _function_errors(hint=not self.streams):
             if self.streams:
                 _work_through(self.work, costs, costs.pieces(batches))
             else:
@@ -206,7 +206,7 @@ class _TimingFrames:
                 chosen = piece.column(1).to_numpy()
                 yield current[0].iloc[chosen].reset_index(drop=True)
 
-        with _told():
+        with _function_errors():
             _work_through(self.work, costs, pieces())
         table = costs.table()
         if table is not None:
@@ -245,15 +245,15 @@ def _work_through(work: Callable[..., Any], costs: CallCosts, pieces: Iterator[A
 
 
 @contextmanager
-def _told(*, hint: bool = False) -> Iterator[None]:
+def _function_errors(*, hint: bool = False) -> Iterator[None]:
     """Raise what the work raises as an error of ours, in one line."""
     try:
         yield
     except PenstockError:
         raise
     except Exception as error:
-        told = raised_by("work", error)
-        if told is None:
+        ours = raised_by("work", error)
+        if ours is None:
             raise
         remedy = f"; if it is what {PANDAS} takes, say given_to={PANDAS!r}" if hint else ""
-        raise FunctionError(f"{told}{remedy}") from error
+        raise FunctionError(f"{ours}{remedy}") from error

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
-from optimizers.spark.stream_errors import BatchFailedError, told_to_spark
+from optimizers.spark.stream_errors import BatchFailedError, as_batch_failed
 
 _LONG = 60_000  # milliseconds of a sleep that is to be interrupted
 
@@ -40,4 +40,4 @@ def be_stopped(rows: DataFrame) -> NoReturn:
         while True:
             java.java.lang.Thread.sleep(_LONG)
     except Py4JJavaError as error:
-        raise StoppedError(str(told_to_spark(error))) from None
+        raise StoppedError(str(as_batch_failed(error))) from None

@@ -26,13 +26,13 @@ def is_interruption(error: BaseException) -> bool:
     return not isinstance(error, PenstockError) and bool(_INTERRUPTED.search(str(error)))
 
 
-def told_to_spark(error: BaseException) -> BatchFailedError:
+def as_batch_failed(error: BaseException) -> BatchFailedError:
     """Return in one line what Spark gets for an error.
 
     Of an interruption in the words by which Spark knows one. It looks for them with an expression
     that overflows the stack of Java if much text stands between them.
 
-    >>> told_to_spark(ValueError("x must  be  positive"))
+    >>> as_batch_failed(ValueError("x must  be  positive"))
     BatchFailedError('ValueError: x must be positive')
     """
     if is_interruption(error):

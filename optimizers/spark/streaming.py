@@ -24,7 +24,7 @@ from optimizers.spark.current_batch import AtHand
 from optimizers.spark.muted_logs import hush_end
 from optimizers.spark.run import Run
 from optimizers.spark.stopping import be_stopped
-from optimizers.spark.stream_errors import is_interruption, told_to_spark
+from optimizers.spark.stream_errors import as_batch_failed, is_interruption
 from optimizers.spark.task_errors import as_penstock_errors
 from sketches.checks import amount
 
@@ -179,7 +179,7 @@ class StreamingRun:
                 if not self._waiting:
                     ended = "batch %d failed, which ends the job: %s; wait() raises it"
                     _LOG.error(ended, number, said(error))
-            raise told_to_spark(error) from None
+            raise as_batch_failed(error) from None
         finally:
             self._at_hand.end(number)
 

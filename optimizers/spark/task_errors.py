@@ -49,7 +49,7 @@ def as_penstock_errors() -> Iterator[None]:
 
 
 @contextmanager
-def told_with_cause() -> Iterator[None]:
+def causes_noted() -> Iterator[None]:
     """Let an error of ours tell, on an executor, what it came of, which Spark leaves out."""
     try:
         yield

@@ -15,7 +15,7 @@ from optimizers.runtime.task.parcels import SCHEMA
 from optimizers.runtime.task.task import run_source, run_task
 from optimizers.runtime.work import Ticket, Work
 from optimizers.spark.hash_slots import slots
-from optimizers.spark.task_errors import told_with_cause
+from optimizers.spark.task_errors import causes_noted
 
 COLUMNS = "task int, edge int, target int, sender int, number int, rows bigint, body binary"
 """The schema of parcels, as Spark writes it."""
@@ -87,7 +87,7 @@ class SourceTask:
             parcels = run_source(
                 work, _ticket(self.ticket), source, _partition(), rows, known_as=_stage()
             )
-            with told_with_cause():
+            with causes_noted():
                 yield from _addressed(parcels, work, 1)
 
 
@@ -106,7 +106,7 @@ class StageTask:
         parcels = run_task(
             work, _ticket(self.ticket), stage, _partition(), arrived, known_as=_stage()
         )
-        with told_with_cause():
+        with causes_noted():
             yield from _addressed(parcels, work, self.stage + 1)
 
 

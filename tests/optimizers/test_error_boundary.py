@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from optimizers import Topology
-from optimizers.error_boundary import DEBUG, front_door, told_shortly
+from optimizers.error_boundary import DEBUG, front_door, shortened
 from optimizers.errors import FoldError, PenstockError, PlanError
 from optimizers.folds import each_row
 
@@ -136,7 +136,7 @@ def test_lines_of_dataclasses_are_between_ours():
 
 
 def test_it_may_be_told_where_it_is_kept_for_later():
-    short = told_shortly(PlanError("no"))
+    short = shortened(PlanError("no"))
 
     assert short.__cause__ is None
     assert not hasattr(short, "__notes__")

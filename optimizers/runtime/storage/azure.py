@@ -31,13 +31,13 @@ class AzureFence(StoreFence):
 
     def put(self, path: str, content: bytes, token: str) -> None:
         """Ask for the blob to be made unless there is one."""
-        with _told():
+        with _as_fence_errors():
             self._blob(path).upload_blob(content, overwrite=False, metadata={MADE_BY: token})
 
     def token_of(self, path: str) -> str | None:
         """Return the token of the blob."""
         try:
-            with _told():
+            with _as_fence_errors():
                 found = self._blob(path).get_blob_properties().metadata.get(MADE_BY)
         except FileNotFoundError:
             return None
@@ -49,7 +49,7 @@ class AzureFence(StoreFence):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _as_fence_errors() -> Iterator[None]:
     """Turn what the client says into what a fence says."""
     from azure.core.exceptions import (  # noqa: PLC0415
         AzureError,

@@ -185,7 +185,7 @@ class Location:
         read it only by a record that says it is whole, with its size and checksum.
         """
         path = self.path_of(name)
-        with _telling("write", path), self._told_taken(path):
+        with _telling("write", path), self._refusing_taken(path):
             self.disk.put(path, content)
 
     def write_new(self, name: str, content: Content) -> None:
@@ -195,7 +195,7 @@ class Location:
         Where the storage cannot do that, every such file is refused, unless `one_driver` is given.
         """
         path = self.path_of(name)
-        with _telling("write", path), self._told_taken(path):
+        with _telling("write", path), self._refusing_taken(path):
             try:
                 self.disk.put_new(path, content)
             except NoFenceError as error:
@@ -282,7 +282,7 @@ class Location:
         self.disk.put(path, content)
 
     @contextmanager
-    def _told_taken(self, path: str) -> Iterator[None]:
+    def _refusing_taken(self, path: str) -> Iterator[None]:
         try:
             yield
         except NameTakenError as error:

@@ -23,7 +23,7 @@ class S3Fence(StoreFence):
 
     def put(self, path: str, content: bytes, token: str) -> None:
         """Ask for the object to be made unless there is one."""
-        with _told():
+        with _as_fence_errors():
             self._client.put_object(
                 **_object(path), Body=content, IfNoneMatch="*", Metadata={MADE_BY: token}
             )
@@ -31,7 +31,7 @@ class S3Fence(StoreFence):
     def token_of(self, path: str) -> str | None:
         """Return the token of the object."""
         try:
-            with _told():
+            with _as_fence_errors():
                 found = self._client.head_object(**_object(path))["Metadata"].get(MADE_BY)
         except FileNotFoundError:
             return None
@@ -39,7 +39,7 @@ class S3Fence(StoreFence):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _as_fence_errors() -> Iterator[None]:
     """Turn what the client says into what a fence says."""
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError  # noqa: PLC0415
 

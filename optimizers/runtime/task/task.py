@@ -217,7 +217,7 @@ class Worker:
 
     def work_at_once(self, tables: list[pa.Table]) -> Iterator[Parcel]:
         """Do the work of a keyed operator on all its tuples of the batch."""
-        with self._telling():
+        with self._place_noted():
             where = f"tuples of operator {self._operator.name!r}"
             tuples = joined(tables, where) if tables else None
             self._tuples = 0 if tuples is None else len(tuples)
@@ -239,7 +239,7 @@ class Worker:
         results = self._results(batch, () if edge is None else columns_of(edge.key))
         while True:
             started, began = time.process_time(), time.perf_counter()
-            with self._telling():
+            with self._place_noted():
                 emitted = next(results, None)
             self._seconds += time.process_time() - started
             self._wall += time.perf_counter() - began
@@ -264,7 +264,7 @@ class Worker:
             return
         self._emitted += len(tuples)
         for outbox in self._outboxes:
-            yield from self._told(outbox.send(tuples))
+            yield from self._with_place(outbox.send(tuples))
         for edge, worker in self._attached:
             yield from worker._take(tuples, edge)  # noqa: SLF001  # one of its own kind
         if not self._outboxes and not self._attached and self._work.settings.keep_output:
@@ -272,7 +272,7 @@ class Worker:
 
     def _finish(self) -> Iterator[Parcel]:
         for outbox in self._outboxes:
-            yield from self._told(outbox.finish())
+            yield from self._with_place(outbox.finish())
         for _, worker in self._attached:
             yield from worker._finish()  # noqa: SLF001
         output: tuple[OutputFile, ...] = ()
@@ -321,12 +321,12 @@ class Worker:
     def _outbox(self, edge: Edge) -> Outbox:
         return Outbox(self._work, edge, self._instance, self._sender, self._bad)
 
-    def _told(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
-        with self._telling():
+    def _with_place(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
+        with self._place_noted():
             yield from parcels
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _place_noted(self) -> Iterator[None]:
         """Add to any error at which instance and in which batch it was."""
         where = f"at {self._instance} in batch {self._ticket.batch}"
         try:

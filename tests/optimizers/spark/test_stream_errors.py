@@ -6,7 +6,7 @@ import re
 import pytest
 
 from optimizers.errors import FoldError
-from optimizers.spark.stream_errors import is_interruption, told_to_spark
+from optimizers.spark.stream_errors import as_batch_failed, is_interruption
 
 # How Spark itself looks for it, in `StreamExecution`; over much text this overflows Java's stack.
 PROXY_ERROR = re.compile(
@@ -26,7 +26,7 @@ STOPPED = [
 
 @pytest.mark.parametrize("error", STOPPED)
 def test_an_interruption_is_told_in_the_words_that_spark_knows_and_no_others(error):
-    told = str(told_to_spark(error))
+    told = str(as_batch_failed(error))
 
     assert is_interruption(error)
     assert PROXY_ERROR.fullmatch(told)
@@ -45,7 +45,7 @@ def test_an_interruption_is_told_in_the_words_that_spark_knows_and_no_others(err
     ],
 )
 def test_other_errors_are_one_short_line(error, line):
-    told = str(told_to_spark(error))
+    told = str(as_batch_failed(error))
 
     assert not is_interruption(error)
     assert line in told
@@ -53,7 +53,7 @@ def test_other_errors_are_one_short_line(error, line):
     assert len(told) < 600
 
 
-@pytest.mark.parametrize(("error", "said"), [(told_to_spark(FoldError("x")), 0), (KeyError(), 1)])
+@pytest.mark.parametrize(("error", "said"), [(as_batch_failed(FoldError("x")), 0), (KeyError(), 1)])
 def test_py4j_does_not_log_again_what_spark_is_told(caplog, monkeypatch, error, said):
     def call():
         told = "There was an exception while executing the Python Proxy on the Python Side."

@@ -12,12 +12,12 @@ from optimizers.errors import (
     PartitionError,
     PenstockError,
 )
-from optimizers.spark.task_errors import error_in, reason_of, told_with_cause
+from optimizers.spark.task_errors import causes_noted, error_in, reason_of
 
 
 def report_of(error, cause=None):
     """What a worker sends of an error that was raised in a task."""
-    with pytest.raises(PenstockError) as raised, told_with_cause():
+    with pytest.raises(PenstockError) as raised, causes_noted():
         raise error from cause
     raised.value.__cause__ = None  # as Spark's simplified tracebacks do
     text = "".join(traceback.format_exception(raised.value))
