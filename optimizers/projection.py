@@ -83,7 +83,7 @@ class Projection:
         """
         found = {}
         for name, known in seen.items():
-            if not _alike(self.old, self.new, name):
+            if not _stays(self.old, self.new, name):
                 moved = self._moved(name, known, groups.get(name))
                 if moved is not None:
                     found[name] = moved
@@ -133,7 +133,7 @@ class Projection:
             *after,
             *(_origin(layout, one) for layout in (self.old, self.new) for one in before),
         }
-        return all(_alike(self.old, self.new, one) for one in sorted(met))
+        return all(_stays(self.old, self.new, one) for one in sorted(met))
 
     def group_loads(self, name: str, loads: Floats) -> Floats:
         """Return loads that come with tuples, by key group: each key takes its share along."""
@@ -179,7 +179,7 @@ class Projection:
     def gained(self, edge: Edge, tuples: float) -> float:
         """Return what more of an edge's tuples would stay on their node, as a share of them."""
         same = all(
-            _alike(self.old, self.new, name)
+            _stays(self.old, self.new, name)
             for name in {edge.source, edge.target, _origin(self.old, edge.source)}
         )
         if same:
@@ -295,7 +295,7 @@ def _one_owner(layout: Layout, name: str) -> bool:
     return bool(inputs) and all(layout.owners_on(edge) is not None for edge in inputs)
 
 
-def _alike(old: Layout, new: Layout, name: str) -> bool:
+def _stays(old: Layout, new: Layout, name: str) -> bool:
     """Return whether an operator's instances, key groups and keys are where they were."""
     if old.homes[name] != new.homes[name]:
         return False

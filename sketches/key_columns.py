@@ -303,7 +303,7 @@ def packed(column: KeyColumn) -> KeyColumn:
     return PackedPairs(ids, column.seed)
 
 
-def alike(first: KeyColumn, second: KeyColumn) -> tuple[Any, Any]:
+def unified(first: KeyColumn, second: KeyColumn) -> tuple[Any, Any]:
     """Return two columns of one kind as the same class, so that ids and `joined` fit."""
     if type(first) is type(second):
         return first, second

@@ -12,7 +12,7 @@ from sketches.errors import (
     InvalidValueError,
     MergeError,
 )
-from sketches.key_columns import KeyColumn, alike, packed
+from sketches.key_columns import KeyColumn, packed, unified
 from sketches.keys import as_keys
 from sketches.space_saving_block import PartialBlock, weight_of
 from sketches.space_saving_rows import LARGEST_TOTAL, Rows, combine, nothing
@@ -162,7 +162,7 @@ class SpaceSaving:
         rows = self._all()
         if rows is None or not len(column):
             return np.zeros(len(column)), np.zeros(len(column))
-        tracked, asked = alike(rows.keys, column)
+        tracked, asked = unified(rows.keys, column)
         rows = rows.with_keys(tracked)  # which sorts them again, as they have other ids
         ids = rows.keys.ids
         places = np.searchsorted(ids, asked.ids)

@@ -37,7 +37,7 @@ import numpy as np
 
 from sketches.arrays import Codes, Floats, Indices
 from sketches.fingerprints import mix
-from sketches.key_columns import InvertibleKeys, KeyColumn, alike
+from sketches.key_columns import InvertibleKeys, KeyColumn, unified
 
 # Far from where sums of doubles overflow, so that none of the sums of a summary can.
 LARGEST_TOTAL = 2.0**1000
@@ -69,9 +69,9 @@ class Rows:
         """Memory of the counters, in bytes."""
         return self.keys.nbytes + self.counts.nbytes + self.errors.nbytes
 
-    def alike(self, other: "Rows") -> tuple["Rows", "Rows"]:
+    def unified(self, other: "Rows") -> tuple["Rows", "Rows"]:
         """Return this and the other with keys in columns of one class."""
-        mine, theirs = alike(self.keys, other.keys)
+        mine, theirs = unified(self.keys, other.keys)
         return self.with_keys(mine), other.with_keys(theirs)
 
     def with_keys(self, keys: KeyColumn) -> "Rows":
@@ -120,7 +120,7 @@ def exact(keys: KeyColumn, weights: Floats | None) -> Rows:
 
 def combine(first: Rows, second: Rows, capacity: int) -> Rows:
     """Return a summary of two streams together, with at most `capacity` keys."""
-    first, second = first.alike(second)
+    first, second = first.unified(second)
     mine, theirs = _matches(first.keys.ids, second.keys.ids)
     size = len(first.counts)
     counts = np.concatenate([first.counts + second.floor, second.counts + first.floor])

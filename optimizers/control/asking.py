@@ -15,7 +15,7 @@ from optimizers.plan import Note, Plan
 _LOG = logging.getLogger(__name__)
 
 _SHOWN = 300  # characters of an error's message
-_MOST_TOLD = 100  # notes; a strategy may say it in other words each time
+_MOST_LOGGED = 100  # notes; a strategy may say it in other words each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class Idleness:
     """Warns of strategies that can do nothing for a job: once, and not each time they are asked."""
 
     def __init__(self) -> None:
-        self._told: set[Note] = set()
+        self._logged: set[Note] = set()
 
     def tell(self, plan: Plan) -> None:
         """Warn of what a plan's notes say, if they did not say it before."""
         for note in plan.notes:
-            if note.idle and note not in self._told and len(self._told) < _MOST_TOLD:
-                self._told.add(note)
+            if note.idle and note not in self._logged and len(self._logged) < _MOST_LOGGED:
+                self._logged.add(note)
                 _LOG.warning("%s %s", note.by, note.text)
 
 

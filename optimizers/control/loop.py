@@ -156,9 +156,9 @@ class ControlLoop:
         """
         fit = fitted(plan, cluster, came)
         if fit.changed.notes:
-            told = Decision(after, fit.changed, applied=True, fits=True)
-            _LOG.warning("%s", told)
-            self.happened.add_decision(told)
+            decision = Decision(after, fit.changed, applied=True, fits=True)
+            _LOG.warning("%s", decision)
+            self.happened.add_decision(decision)
         return fit.plan
 
     def provide(
@@ -178,8 +178,8 @@ class ControlLoop:
             coming = plan.amended(change, self._cluster)
             later.append(Layout.of(self._topology, self._cluster, coming))
         kept = kept_by(coming, self._cluster, later)
-        for told in self._provisioning.settle(plan, self._cluster, kept, after, now):
-            self.happened.add_decision(told)
+        for decision in self._provisioning.settle(plan, self._cluster, kept, after, now):
+            self.happened.add_decision(decision)
 
     def hear(self, summary: BatchSummary, tuples: int) -> None:
         """Take in what happened in a batch.

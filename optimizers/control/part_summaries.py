@@ -158,8 +158,8 @@ def _spread_by(job: Topology, name: str) -> str:
 def edge_summary(job: Topology, name: EdgeName, batches: Sequence[BatchSummary]) -> EdgeSummary:
     """Sum up what an edge carried in some batches."""
     flows = [batch.edges[name] for batch in batches if name in batch.edges]
-    told = [batch.messages[name] for batch in batches if batch.messages is not None]
-    messages = Messages(*np.sum(told, axis=0).tolist()) if told else None
+    known_messages = [batch.messages[name] for batch in batches if batch.messages is not None]
+    messages = Messages(*np.sum(known_messages, axis=0).tolist()) if known_messages else None
     known = [flow.local_bytes for flow in flows if flow.local_bytes is not None]
     packed = [flow.parcels for flow in flows if flow.parcels is not None]
     source, target = name

@@ -65,8 +65,8 @@ class Provisioning:
         self._coming = 0  # nodes that were asked for, and are not there
         self._going: dict[str, float] = {}  # nodes that were given back, and are still there; when
         self._asked = 0.0  # when nodes were last asked for
-        self._late = False  # whether it was told that they are late
-        self._told: set[str] = set()  # nodes of which it was told that they do not go
+        self._late = False  # whether it was reported that they are late
+        self._reported: set[str] = set()  # nodes that were reported not to go
         self._not_before: dict[str, float] = {}  # when it is asked again for what was refused
 
     def settle(
@@ -87,7 +87,7 @@ class Provisioning:
         self._coming = max(0, self._coming - len(there - self._there)) if self._there else 0
         self._there = frozenset(there)
         self._going = {name: since for name, since in self._going.items() if name in drained}
-        self._told &= {*self._going}
+        self._reported &= {*self._going}
         # 2. What is wanted and not there.
         promised = [node.name for node in plan.add if node.name not in there]
         working = len(there) - len(drained)
@@ -95,12 +95,12 @@ class Provisioning:
         self._coming = min(self._coming, lacking)
         # 3. Ask, and tell.
         free = [name for name in sorted(drained - self._going.keys()) if name not in kept]
-        told = [
+        decisions = [
             self._acquired(lacking, working, after, now),
             self._released(free, after, now),
             self._overdue(after, now),
         ]
-        return [decision for decision in told if decision is not None]
+        return [decision for decision in decisions if decision is not None]
 
     def _acquired(self, lacking: int, working: int, after: int, now: float) -> Decision | None:
         """Ask for the nodes that lack and were not asked for, if there are any."""
@@ -144,8 +144,8 @@ class Provisioning:
             self._late = True
             late.append(f"{_nodes(self._coming)} asked for {waited:.0f} s ago did not come")
         stuck = [name for name, since in self._going.items() if now - since >= self._patience]
-        stuck = [name for name in stuck if name not in self._told]
-        self._told.update(stuck)
+        stuck = [name for name in stuck if name not in self._reported]
+        self._reported.update(stuck)
         if stuck:
             late.append(f"{', '.join(stuck)} given back and still there")
         if not late:
@@ -191,9 +191,9 @@ def _decision(
     done: bool = False,
 ) -> Decision:
     note = Note(_BY, _ABOUT, text, figures)
-    told = Decision(after, Plan(notes=(note,)), refused, applied=done, provisions=True)
-    _LOG.log(logging.WARNING if refused or not done else logging.INFO, "%s", told)
-    return told
+    decision = Decision(after, Plan(notes=(note,)), refused, applied=done, provisions=True)
+    _LOG.log(logging.WARNING if refused or not done else logging.INFO, "%s", decision)
+    return decision
 
 
 def _nodes(count: int) -> str:

@@ -13,19 +13,19 @@ def time_rows(times: Sequence[BatchTime]) -> list[list[str]]:
     if not times:
         return []
     stages = [_name(stage) for stage in times[-1].stages]
-    alike = [time for time in times if [_name(stage) for stage in time.stages] == stages]
+    same_stages = [time for time in times if [_name(stage) for stage in time.stages] == stages]
     rows = [["mean of a batch, s", "tasks", *StageTime.PARTS, "together"]]
     for place, name in enumerate(stages):
-        each = [time.stages[place] for time in alike]
+        each = [time.stages[place] for time in same_stages]
         means = [_mean([getattr(stage, part) for stage in each]) for part in StageTime.PARTS]
         rows.append([name, str(each[-1].size), *means, _mean([stage.seconds for stage in each])])
     unknown = [""] * (len(StageTime.PARTS) + 1)
     rows += [
-        [label, *unknown, _mean([getattr(time, label) for time in alike])]
+        [label, *unknown, _mean([getattr(time, label) for time in same_stages])]
         for label in ("planning", "commit", "other")
     ]
-    parts = [_mean([time.parts[part] for time in alike]) for part in StageTime.PARTS]
-    rows.append(["all", "", *parts, _mean([time.seconds for time in alike])])
+    parts = [_mean([time.parts[part] for time in same_stages]) for part in StageTime.PARTS]
+    rows.append(["all", "", *parts, _mean([time.seconds for time in same_stages])])
     return rows
 
 

@@ -210,10 +210,10 @@ class _TimingFrames:
             _work_through(self.work, costs, pieces())
         table = costs.table()
         if table is not None:
-            told = table.select([COUNT, SECONDS]).to_pandas()
+            frame = table.select([COUNT, SECONDS]).to_pandas()
             # As objects: pandas would make floats of integers among which one is missing.
-            told.insert(0, KEY, np.array(table.column(KEY).to_pylist(), dtype=object))
-            yield told
+            frame.insert(0, KEY, np.array(table.column(KEY).to_pylist(), dtype=object))
+            yield frame
 
 
 def _work_through(work: Callable[..., Any], costs: CallCosts, pieces: Iterator[Any]) -> None:

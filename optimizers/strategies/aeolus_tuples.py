@@ -78,16 +78,16 @@ def as_plan(found: TuplePlan, flow: Dataflow, topology: Topology, current: Plan)
 
 def too_few_groups(found: TuplePlan, flow: Dataflow, topology: Topology) -> Mapping[str, str]:
     """Return what is said of operators whose key groups are fewer than the instances they need."""
-    told = {}
+    texts = {}
     for place, name in enumerate(flow.names):
         operator = topology.operator(name)
         needed = int(found.instances[place])
         if operator.keyed and needed > operator.key_groups:
-            told[name] = (
+            texts[name] = (
                 f"needs {needed} instances, and has {operator.key_groups} key groups; declare more "
                 "in a new job"
             )
-    return told
+    return texts
 
 
 def work_of(flow: Dataflow) -> float:

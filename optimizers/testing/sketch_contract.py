@@ -212,7 +212,7 @@ class SketchContract(SketchSuite):
         """Another process, with another seed for built-in hashes, counts and writes the same."""
         for keys, here, there in zip(
             map(list, self.keys()),
-            map(self._told, self._questions()),
+            map(self._answered, self._questions()),
             answer_elsewhere(type(self).__name__, _tell_all, list(self._questions())),
             strict=True,
         ):
@@ -228,7 +228,7 @@ class SketchContract(SketchSuite):
             sketch = self.empty()
             yield type(sketch), sketch.to_bytes(), stream, weights
 
-    def _told(self, question: tuple[type[Any], bytes, list[Any], list[float]]) -> Any:
+    def _answered(self, question: tuple[type[Any], bytes, list[Any], list[float]]) -> Any:
         return _tell_all([question])[0]
 
     def _beyond(self, epsilon: float, seed: int) -> float:

@@ -16,7 +16,7 @@ from key_samples import (
     u64,
 )
 
-from sketches.key_columns import PackedPairs, alike, packed
+from sketches.key_columns import PackedPairs, packed, unified
 from sketches.keys import IntegerKeys, PairKeys, Pairs, as_keys, pair_codes
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -226,11 +226,11 @@ class TestColumns:
 
     def test_columns_are_made_alike(self):
         small, large = packed(as_keys([(1, 2)])), as_keys([(-1, 2)])
-        assert alike(small, small) == (small, small)
-        first, second = alike(small, large)
+        assert unified(small, small) == (small, small)
+        first, second = unified(small, large)
         assert (type(first), second) == (PairKeys, large)
         assert [(1, 2)] == first.objects().tolist()
-        assert type(alike(large, small)[1]) is PairKeys
+        assert type(unified(large, small)[1]) is PairKeys
 
 
 def test_integers_can_be_made_from_their_ids():

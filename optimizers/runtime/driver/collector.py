@@ -154,9 +154,9 @@ class EpochCollector:
                 sketch = self._keys.setdefault(operator, collectors.key_sketch())
                 for part in _pieces(tables):
                     sketch.update(part.column("key"), _counts(part))
-            case Seen.COSTS, operator, key, told:
+            case Seen.COSTS, operator, key, mode:
                 instances = self._layout.topology.operator(operator).parallelism
-                sketches_of = self._costs.setdefault(operator, {}).setdefault((told, key), {})
+                sketches_of = self._costs.setdefault(operator, {}).setdefault((mode, key), {})
                 for table in tables:
                     for sender, own in by_sender(table):
                         number = sender % instances
@@ -171,16 +171,16 @@ class EpochCollector:
                     sums.add(*(column.to_numpy() for column in columns))
 
     def _costs_of(self, operator: str) -> tuple[CostSketch, ...]:
-        """Return the costs at each instance: of each tuple, if they were told apart at all.
+        """Return the costs at each instance: of each tuple, if they were timed one by one at all.
 
         Keys of several kinds do not go into one sketch; then it is those that came most.
         """
         seen = self._costs[operator]
-        told_apart = any(told == EACH for told, _ in seen)
+        one_by_one = any(mode == EACH for mode, _ in seen)
         totals = {
             (sum(sketch.total for sketch in sketches.values()), kind): sketches
-            for (told, kind), sketches in seen.items()
-            if (told == EACH) is told_apart
+            for (mode, kind), sketches in seen.items()
+            if (mode == EACH) is one_by_one
         }
         chosen = totals[max(totals)]
         instances = self._layout.topology.operator(operator).parallelism

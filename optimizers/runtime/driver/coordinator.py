@@ -221,16 +221,16 @@ class Coordinator:
                 "commit each batch once, in order"
             )
         # 1. Check that all has arrived. What comes of reports must not depend on their order.
-        told = Reports.merged(reports)
-        check_delivery(told, self._layout)
+        merged = Reports.merged(reports)
+        check_delivery(merged, self._layout)
         # 2. Write the batch down. From here on it is done, even if a step below fails.
-        committed = self._write_down(assignment, told, origin or Bounded())
+        committed = self._write_down(assignment, merged, origin or Bounded())
         # 3. Learn from it.
-        took = time_of(batch, committed.tuples, told, self._layout, timing)
-        summary = summary_of(batch, assignment.planned, seconds, self._layout, told, took)
-        self._learn(committed, told, summary)
+        took = time_of(batch, committed.tuples, merged, self._layout, timing)
+        summary = summary_of(batch, assignment.planned, seconds, self._layout, merged, took)
+        self._learn(committed, merged, summary)
         # 4. Say what is to change with the next batch.
-        self._change = self._decide(told)
+        self._change = self._decide(merged)
         self._provide(assignment)
         # 5. Remove files that no one needs any more, now and then.
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
@@ -339,8 +339,8 @@ class Coordinator:
             raise PlanError(
                 f"the job declares other numbers of instances than before: {error}"
             ) from error
-        told = (f"{name}: {before.declared.get(name)} -> {changed[name]}" for name in changed)
-        _LOG.info("the job declares other numbers of instances: %s", ", ".join(told))
+        changes = (f"{name}: {before.declared.get(name)} -> {changed[name]}" for name in changed)
+        _LOG.info("the job declares other numbers of instances: %s", ", ".join(changes))
         return self._saved(batch, plan, instead_of=before if before.batch == batch else None)
 
     def _saved(self, batch: int, plan: Plan, instead_of: SavedPlan | None = None) -> SavedPlan:

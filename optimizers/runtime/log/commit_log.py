@@ -129,9 +129,9 @@ class Log:
         last = max((number for number, _ in commits), default=-1)
         if plans and plans[-1][0] > last:
             return plans[-1]
-        told_by = max((number for number in commits if number[0] == min(batch, last)), default=None)
-        if told_by is not None:
-            return self.commit(*told_by).saved_plan
+        same = [number for number in commits if number[0] == min(batch, last)]
+        if same:
+            return self.commit(*max(same)).saved_plan
         return plans[-1] if plans else None
 
 

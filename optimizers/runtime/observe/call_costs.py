@@ -53,11 +53,11 @@ class CallCosts:
         self._counts: list[int] = []
         self._seconds: list[float] = []
         self._prices: list[float] = []
-        self._told = 0.0
+        self._last = 0.0
 
     def note(self, seconds: float) -> None:
         """Say how long the piece took that was handed out last."""
-        self._told = seconds
+        self._last = seconds
 
     def pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield pieces of batches, each to be worked on and then noted; rows may come twice.
@@ -76,7 +76,7 @@ class CallCosts:
             for start, stop in pairwise(bounds):
                 yield batch.slice(start, stop - start)
                 self._counts.append(stop - start)
-                self._seconds.append(self._told)
+                self._seconds.append(self._last)
             starts = pa.array(bounds[:-1])
             keys = take_rows(pa.Table.from_batches([batch]).select([self._key]), starts)
             self._keys.append(keys.column(0))
@@ -104,9 +104,9 @@ class CallCosts:
         apart = 0.0
         for piece in small:
             yield piece
-            apart += self._told
+            apart += self._last
         yield pa.Table.from_batches(small).combine_chunks().to_batches()[0]
-        self._prices.append((apart - self._told) / (len(small) - 1))
+        self._prices.append((apart - self._last) / (len(small) - 1))
 
     @property
     def price(self) -> float:
@@ -131,15 +131,15 @@ class CallCosts:
             .rename_columns([KEY, COUNT, SECONDS])
         )
         chosen = heaviest(summed.column(SECONDS).to_numpy(), self._most)
-        told = take_rows(summed, chosen)
-        if len(told) == len(summed):
-            return told
+        kept = take_rows(summed, chosen)
+        if len(kept) == len(summed):
+            return kept
         rest = [
-            pc.sum(summed.column(name)).as_py() - pc.sum(told.column(name)).as_py()
+            pc.sum(summed.column(name)).as_py() - pc.sum(kept.column(name)).as_py()
             for name in (COUNT, SECONDS)
         ]
         others = [pa.nulls(1, summed.schema.field(KEY).type), *(pa.array([n]) for n in rest)]
-        return pa.concat_tables([told, pa.table(others, names=told.column_names)])
+        return pa.concat_tables([kept, pa.table(others, names=kept.column_names)])
 
 
 def _plain(keys: pa.ChunkedArray) -> pa.ChunkedArray:

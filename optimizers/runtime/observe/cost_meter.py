@@ -124,17 +124,17 @@ class CostMeter:
         if self._watch is not None:
             self._watch.begin(step)
             spent = yield from self._timed(work(batch))
-            told = EACH
-            seconds[::step] = self._watch.told(spent, len(batch))
+            mode = EACH
+            seconds[::step] = self._watch.seconds(spent, len(batch))
         else:
-            told = yield from _cut(self._handed(work, batch, rows, seconds))
-        self._tallies[told].add(rows, seconds[::step], step)
+            mode = yield from _cut(self._handed(work, batch, rows, seconds))
+        self._tallies[mode].add(rows, seconds[::step], step)
 
     def tell(self) -> list[Sighting]:
         """Return what was measured."""
         found = [
-            (Observation(Seen.COSTS, (self._operator, kind, told)), table)
-            for told, tally in self._tallies.items()
+            (Observation(Seen.COSTS, (self._operator, kind, mode)), table)
+            for mode, tally in self._tallies.items()
             for kind, table in tally.tables()
         ]
         if self._calls:
@@ -267,7 +267,7 @@ class _Watch:
             self._noted.append(self._clock() - started)
         return made
 
-    def told(self, spent: float, rows: int) -> Seconds:
+    def seconds(self, spent: float, rows: int) -> Seconds:
         """Return how long each row took that was timed, with its share of what no row took.
 
         Args:

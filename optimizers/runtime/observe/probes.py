@@ -74,7 +74,7 @@ class _Hop:
         self._owners = owners if Probe.GROUPS in wanted else None
         self._pairs = Probe.PAIRS in wanted and len(self._columns) == 2
         self._most_pairs = work.most_pairs(edge.source)
-        self._told: list[Sighting] = []
+        self._sightings: list[Sighting] = []
         self._seen: list[pa.Table] = []
         self._right: list[Parts] = []  # key groups at the edge's target
         self._weights: list[NDArray[np.int64]] = []
@@ -106,19 +106,19 @@ class _Hop:
     def tell(self) -> list[Sighting]:
         """Return what was seen since the last time."""
         self._count()
-        told, self._told = self._told, []
-        pairs = [table for seen, table in told if seen.kind is Seen.PAIRS]
+        sightings, self._sightings = self._sightings, []
+        pairs = [table for seen, table in sightings if seen.kind is Seen.PAIRS]
         if sum(map(len, pairs)) <= self._most_pairs:
-            return told
+            return sightings
         seen = Observation(Seen.PAIRS, self._names)
-        others = [sighting for sighting in told if sighting[0] != seen]
+        others = [sighting for sighting in sightings if sighting[0] != seen]
         return [
             *((seen, self._heaviest(added_up(seen, table))) for table in joined(pairs)),
             *others,
         ]
 
     def _heaviest(self, pairs: pa.Table) -> pa.Table:
-        """Return the pairs that came most often, as many as may be told."""
+        """Return the pairs that came most often, as many as may be reported."""
         counts = pairs.column("count").to_numpy()
         return take_rows(pairs, np.sort(heaviest(counts, self._most_pairs)))
 
@@ -136,11 +136,11 @@ class _Hop:
             return  # the work between has made them something that is no key
         if self._pairs:
             table = _pairs(tuples.select(self._columns), weights, self._seed)
-            self._told.append((Observation(Seen.PAIRS, self._names), table))
+            self._sightings.append((Observation(Seen.PAIRS, self._names), table))
         if self._owners is not None and self._owners[0].takes(left.column):
             groups = self._owners[0].group_of(left), np.concatenate(right)
             table = _traffic(*groups, len(self._owners[1].groups), weights)
-            self._told.append((Observation(Seen.TRAFFIC, self._names), table))
+            self._sightings.append((Observation(Seen.TRAFFIC, self._names), table))
 
 
 @dataclass(frozen=True, slots=True)

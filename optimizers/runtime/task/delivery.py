@@ -80,9 +80,9 @@ def _shown(numbers: Integers, others: Integers) -> str:
         return str(numbers.tolist())
     unknown, absent = np.setdiff1d(numbers, others), np.setdiff1d(others, numbers)
     found, counts = np.unique(numbers, return_counts=True)
-    told = [
+    differences = [
         f"{how} {', '.join(map(str, those[:_SHOWN].tolist()))}{' ...' * (len(those) > _SHOWN)}"
         for how, those in (("with", unknown), ("without", absent), ("twice", found[counts > 1]))
         if len(those)
     ]
-    return f"{found[0]} to {found[-1]}" + f" ({'; '.join(told)})" * bool(told)
+    return f"{found[0]} to {found[-1]}" + f" ({'; '.join(differences)})" * bool(differences)
