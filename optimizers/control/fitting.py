@@ -93,6 +93,25 @@ def fitted(plan: Plan, cluster: Cluster, came: Collection[str] = ()) -> Fitted:
     )
 
 
+def idle_nodes(plan: Plan, cluster: Cluster) -> tuple[str, ...]:
+    """Return the working nodes of a cluster on which a whole plan places nothing.
+
+    A job that goes on with more machines than it had leaves them so: nothing moves that no plan
+    mentions.
+
+    >>> placed = Plan(placement={"count": Deployment(("east", "east"), (0, 1))})
+    >>> idle_nodes(placed, Cluster((Node("east"), Node("west"), Node("south")), ("south",)))
+    ('west',)
+
+    Args:
+        plan: the plan, whole.
+        cluster: the machines that are there, without what the plan adds.
+    """
+    named = {name for deployment in plan.placement.values() for name in deployment.nodes}
+    free = [node.name for node in cluster.working if node.name not in (*named, *plan.drain)]
+    return tuple(free)
+
+
 def _changes(before: tuple[str, ...], after: tuple[str, ...]) -> str:
     changed = sum(one != other for one, other in zip(before, after, strict=True))
     return f"{changed} of {len(before)}"

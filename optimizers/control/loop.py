@@ -16,7 +16,7 @@ from optimizers.control.asking import Answer, Idleness, ask, reason
 from optimizers.control.background import BackgroundAnswer
 from optimizers.control.checking import Limits, check_decision
 from optimizers.control.decision import Decision
-from optimizers.control.fitting import fitted
+from optimizers.control.fitting import fitted, idle_nodes
 from optimizers.control.history import History
 from optimizers.control.provisioning import Provisioning, kept_by
 from optimizers.control.question import Question
@@ -144,6 +144,23 @@ class ControlLoop:
     def meet(self, cluster: Cluster, layout: Layout) -> None:
         """Go by other machines, and the job as it is laid out on them, from the next batch on."""
         self._cluster, self._layout = cluster, layout
+
+    def started(self, plan: Plan, cluster: Cluster, *, again: bool) -> None:
+        """Log the nodes that a job leaves idle as it starts.
+
+        Args:
+            plan: the plan in force, whole.
+            cluster: the machines that are there.
+            again: whether the job has run before, and so has a plan that places nothing there.
+        """
+        idle = idle_nodes(plan, cluster)
+        if idle:
+            _LOG.log(
+                logging.WARNING if again else logging.INFO,
+                "no instance is on %s: nothing moves there that no plan mentions; declare more "
+                "instances, or take a strategy that decides where key groups live, as Albic does",
+                ", ".join(idle),
+            )
 
     def fitted(self, plan: Plan, cluster: Cluster, after: int, came: Collection[str] = ()) -> Plan:
         """Return a plan without the machines that are gone, and tell what had to be changed.

@@ -182,12 +182,14 @@ class Coordinator:
         A new plan is written down before anything is done by it, so that a driver that
         takes over after a crash goes by the same.
         """
-        batch = self.next_batch
+        batch, is_first = self.next_batch, not self._resumed
         self._meet(self._look())
         if self._in_force != batch:
             saved = self._plan_for(batch)
             if saved is not None:
                 self._put_in_force(saved)
+        if is_first:
+            self._loop.started(self._plan, self._cluster, again=self._committed is not None)
         self._change = Change()
         ticket = Ticket(batch, self._planned == batch, self._state, self._trials.ways)
         return Assignment(self._work, ticket, self._plan, self._planned, self._plan_revision)

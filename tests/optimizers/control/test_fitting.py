@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -368,6 +369,42 @@ class TestDuringARun:
 
 
 class TestAtTheStart:
+    def test_nodes_that_no_plan_uses_are_named_once_with_what_helps(self, tmp_path, caplog):
+        caplog.set_level("INFO", "optimizers.control.loop")
+        Driver(tmp_path, JOB, cluster=cluster_of("b", "c")).batch(TUPLES)
+        assert "no instance is on" not in caplog.text
+        wider = cluster_of("a", "b", "c", "d", draining=("d",))
+
+        driver = Driver(tmp_path, JOB, cluster=wider)
+        before = homes_of(driver)
+        for _ in range(3):
+            driver.batch(TUPLES)
+
+        assert before == homes_of(driver) == ("b", "c", "b", "c")
+        (told,) = [record for record in caplog.records if "no instance is on" in record.message]
+        assert "WARNING" == told.levelname
+        assert told.message.startswith("no instance is on a: nothing moves there that no plan")
+        assert "declare more instances" in told.message
+        # And what it says helps.
+        more = Topology(
+            tuple(replace(op, parallelism=5) if op.name == "a" else op for op in JOB.operators),
+            JOB.edges,
+        )
+        driver = Driver(tmp_path, more, cluster=wider)
+        driver.batch(TUPLES)
+        assert (*before, "a") == homes_of(driver)
+        assert 1 == caplog.text.count("no instance is on a:")
+        assert dict.fromkeys(range(20), 5) == driver.results("a")
+
+    def test_a_new_job_is_not_warned_of_nodes_that_it_is_too_small_for(self, tmp_path, caplog):
+        caplog.set_level("INFO", "optimizers.control.loop")
+        job = Topology.source("s").then("a", key="k")
+
+        Driver(tmp_path, job, cluster=cluster_of("a", "b", "c")).batch(TUPLES)
+
+        (told,) = [record for record in caplog.records if "no instance is on" in record.message]
+        assert ("INFO", True) == (told.levelname, "is on b, c:" in told.message)
+
     def test_a_job_goes_on_whose_hosts_were_all_replaced(self, tmp_path):
         old, new = cluster_of("host-1", "host-2"), cluster_of("host-3", "host-4")
         plan = Plan(placement={"a": placed("host-1", "host-2", "host-1", "host-2")})
