@@ -41,6 +41,7 @@ from optimizers.strategies.balanced_keys import BalancedKeys
 from optimizers.strategies.ds2 import Ds2
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Hash
+from optimizers.strategies.group_rivals import GroupRival
 from optimizers.strategies.locality import Locality
 from optimizers.strategies.locality_published import PublishedLocality
 from optimizers.strategies.osg import Osg
@@ -84,6 +85,14 @@ _OURS = FrozenMap(
             ("dybbs", partial(Admission, "dybbs"), "admits by isotonic regression, as DyBBS"),
             ("ds2", Ds2, "as many instances as rates need, by what operators could do"),
             ("albic", Albic, "key groups on nodes so that load is even, under a budget for moves"),
+            ("flux", partial(GroupRival, "flux"), "key groups between pairs of nodes, as Flux"),
+            ("readj", partial(GroupRival, "readj"), "key groups off the fullest node, as Readj"),
+            (
+                "longest-first",
+                partial(GroupRival, "longest-first"),
+                "key groups from scratch, by load",
+            ),
+            ("cola", partial(GroupRival, "cola"), "key groups on nodes from scratch, as COLA"),
             ("albic-published", PublishedAlbic, "albic by the method of its paper"),
             ("balanced-keys", BalancedKeys, "equal shares for all instances, heavy keys by name"),
             # Groupings, on all edges that they fit.

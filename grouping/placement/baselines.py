@@ -1,4 +1,4 @@
-"""Other ways to place key groups, to compare with: Flux, Readj, COLA, and longest first.
+"""Other ways to place key groups, to compare with: Flux, Readj, COLA, both choices, longest first.
 
 References:
     Shah, Hellerstein, Chandrasekaran, Franklin, "Flux: an adaptive partitioning operator for
@@ -14,8 +14,10 @@ import numpy as np
 from grouping.keygraph import metis
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
 from grouping.placement.traffic import Traffic
+from sketches.arrays import Floats
 
 _WHOLE = 1 << 24  # METIS counts in whole numbers: all loads, or all traffic, add up to so much
+_PORTIONS = 20  # in which the load of each group comes, one after the other
 
 
 def flux(problem: PlacementProblem) -> Nodes:
@@ -130,3 +132,35 @@ def cola(
     found: Nodes = staying[parts].astype(np.int32)
     may = problem.able[np.arange(problem.groups), found]
     return np.where(may, found, problem.current)
+
+
+def both_choices(
+    problem: PlacementProblem, *, merge: Floats | float = 0.0, seed: int = 0
+) -> Floats:
+    """Return the load of each node where each tuple goes to the emptier of two nodes of its group.
+
+    Both hold state of the group, which the first of them merges from time to time. What that takes
+    is not there when tuples are sent, so that no choice evens it out.
+
+    Args:
+        problem: what is to be placed; loads of all dimensions add up, nothing moves.
+        merge: what merging takes for each group, as a share of its load.
+        seed: of the two nodes of each group.
+
+    References:
+        Nasir et al., "The power of both choices: practical load balancing for distributed stream
+        processing engines", ICDE 2015.
+    """
+    loads = problem.loads.sum(axis=0)
+    drawn = np.random.default_rng(seed)
+    staying = np.flatnonzero(~problem.draining)
+    first = staying[drawn.integers(0, len(staying), problem.groups)]
+    second = staying[drawn.integers(0, len(staying), problem.groups)]
+    held = np.zeros(problem.nodes)
+    for part in np.tile(loads / _PORTIONS, (_PORTIONS, 1)):
+        for group, load in enumerate(part.tolist()):
+            one, other = int(first[group]), int(second[group])
+            usages = held[one] / problem.capacities[one], held[other] / problem.capacities[other]
+            held[one if usages[0] <= usages[1] else other] += load
+    merging = np.bincount(first, loads * merge, problem.nodes)
+    return held + merging

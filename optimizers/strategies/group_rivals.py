@@ -1,0 +1,125 @@
+"""Other ways to place key groups on nodes, behind the same interface as Albic: to compare with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from grouping.placement.baselines import cola, flux, longest_first, readjusted
+from grouping.placement.problem import Nodes, PlacementProblem
+from grouping.placement.traffic import Traffic
+from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
+from optimizers.layout import Layout
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.statistics import Probe, Statistics
+from optimizers.strategies.group_layout import GroupLayout, hindrance
+from optimizers.strategies.group_loads import GroupLoads
+from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.topology import Topology
+from sketches import checks
+
+Place = Callable[[PlacementProblem, Traffic, int], Nodes]
+
+METHODS: dict[str, Place] = {
+    "flux": lambda problem, _traffic, _seed: flux(problem),
+    "readj": lambda problem, _traffic, _seed: readjusted(problem),
+    "longest-first": lambda problem, _traffic, _seed: longest_first(problem),
+    "cola": lambda problem, traffic, seed: cola(problem, traffic, seed=seed),
+}
+"""How key groups are placed, by name; the last two from scratch, without regard to the budget."""
+
+
+@dataclass(frozen=True)
+class GroupRival(Optimizer):
+    """Decides which node holds which key group, by a method of another paper.
+
+    Loads of all operators on a node add up, and every answer is applied.
+
+    >>> import numpy as np
+    >>> from optimizers import GroupStatistics
+    >>> job = Topology.source("s").then("count", key="word", parallelism=2, key_groups=4)
+    >>> load = np.array([0.3, 0.3, 0.1, 0.1])
+    >>> seen = Statistics(groups={"count": GroupStatistics(cpu=load, state_bytes=1000 * load)})
+    >>> plan = GroupRival("flux", budget="1 group").plan(job, Cluster.uniform(2), seen, Plan())
+    >>> plan.placement["count"].groups
+    (1, 0, 1, 1)
+
+    Attributes:
+        method: ``"flux"`` (pairs of nodes, the fullest with the emptiest), ``"readj"`` (moves and
+            swaps between the fullest and the emptiest node), ``"longest-first"`` (from scratch, the
+            heaviest group first) or ``"cola"`` (from scratch, by dividing the graph of groups).
+        budget: what the moves of one decision may cost, as for `Albic`; those that place from
+            scratch do not heed it.
+        max_load_distance: how far a node may be from the mean, as a share of it, before anything
+            is done; None to act each time.
+        seed: of what is drawn.
+
+    References:
+        Shah, Hellerstein, Chandrasekaran, Franklin, "Flux", ICDE 2003; Gedik, "Partitioning
+        functions for stateful data parallelism in stream processing", VLDB Journal 2014;
+        Khandekar et al., "COLA", Middleware 2009.
+    """
+
+    method: str
+    budget: str | MigrationBudget = "10 %"
+    max_load_distance: float | None = None
+    seed: int = 0
+
+    observes = frozenset({Probe.GROUPS})
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InvalidValueError(
+                f"method={self.method!r} is not known; use one of {', '.join(METHODS)}"
+            )
+        object.__setattr__(self, "budget", MigrationBudget.of(self.budget))
+        distance = checks.optional_amount("max_load_distance", self.max_load_distance)
+        object.__setattr__(self, "max_load_distance", distance)
+        checks.seed(self.seed)
+
+    @property
+    def name(self) -> str:
+        """The method."""
+        return self.method
+
+    def plan(
+        self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
+    ) -> Plan:
+        """Propose nodes for the key groups of all operators whose loads were seen."""
+        reason = hindrance(topology)
+        if reason:
+            return self.idle(reason)
+        loads = GroupLoads.of(topology, statistics, resource=None, lasting=0.0)
+        if loads is None or loads.lacking:
+            return Plan()
+        groups = GroupLayout(Layout.of(topology, cluster, current), cluster, loads.names)
+        budget = MigrationBudget.of(self.budget)
+        load = groups.row(loads.loads)
+        if not load.any():
+            return Plan()
+        power = np.delete(groups.capacities, groups.draining).sum()
+        problem = PlacementProblem.of(
+            load / (load.sum() / power),
+            groups.current,
+            len(groups.nodes),
+            budget=budget.amount,
+            migration_cost=budget.costs(groups.row(loads.state), statistics.past),
+            capacities=groups.capacities,
+            draining=groups.draining,
+            able=groups.able,
+        )
+        before = problem.distance(problem.current)
+        limit = self.max_load_distance
+        if limit is not None and before <= limit and not problem.left(problem.current):
+            return Plan(notes=(self.note("the job", "even enough", {"distance then": before}),))
+        found = METHODS[self.method](problem, groups.traffic(statistics), self.seed)
+        figures = {
+            "distance then": before,
+            "distance now": problem.distance(found),
+            "groups": int((found != problem.current).sum()),
+            "cost": problem.cost(found),
+        }
+        note = self.note("the job", f"every placement is taken, by {loads.resource}", figures)
+        return Plan(placement=groups.emptied(groups.placed(found, load)), notes=(note,))
