@@ -9,7 +9,6 @@ import numpy as np
 from grouping.placement.bounds import least_distance
 from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
-from grouping.placement.milp import check_solver, improve
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
 from grouping.placement.pruning import pruned
 from grouping.placement.traffic import Traffic
@@ -101,6 +100,9 @@ def place_groups(  # noqa: PLR0913
         PlacementError: all nodes drain; or sets and pinned groups that are on other nodes now
             cannot be brought where they are to be for the budget.
     """
+    # Solvers are heavy to import, and few ask for one.
+    from grouping.placement.milp import check_solver, improve  # noqa: PLC0415
+
     problem = PlacementProblem.of(
         loads,
         current,
