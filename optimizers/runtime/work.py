@@ -40,7 +40,6 @@ class Settings:
         resident: how many bytes of state the processes of one executor together keep in memory
             from batch to batch, so that it is not read again. 0 for none.
         sharing: how many processes of an executor share that; the engine sets it.
-        slots: how many tasks run at a time on all machines together; the engine sets it.
     """
 
     observes: frozenset[Probe] = frozenset()
@@ -50,7 +49,6 @@ class Settings:
     keep_output: bool = True
     resident: int = 1 << 30
     sharing: int = 1
-    slots: int | None = None
 
     def __post_init__(self) -> None:
         whole("resident", self.resident, at_least=0)

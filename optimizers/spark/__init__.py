@@ -5,6 +5,7 @@ from optimizers.runtime.work import Settings
 from optimizers.spark.balance import balance
 from optimizers.spark.costs import learn_costs
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
+from optimizers.spark.executors import SparkExecutors
 from optimizers.spark.repartition import learn_tables, repartition
 from optimizers.spark.session import local_session
 from optimizers.spark.sinks import ToParquet
@@ -16,6 +17,7 @@ __all__ = [
     "Settings",
     "Sized",
     "SparkEngine",
+    "SparkExecutors",
     "StreamingRun",
     "ToParquet",
     "balance",

@@ -15,6 +15,7 @@ from grouping.grouping import Grouping
 from grouping.key_batch import KeyBatch
 from optimizers.cluster import Cluster
 from optimizers.control.checking import check_kind
+from optimizers.control.provisioning import Provisioner
 from optimizers.errors import InvalidKeyError, InvalidValueError, UnknownNameError
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.storage.location import Location
@@ -62,6 +63,20 @@ def check_cluster(cluster: Any) -> None:
         raise InvalidValueError(
             f"cluster={_shown(cluster)} is not a Cluster; make one, such as Cluster.uniform(4), "
             "or leave it out"
+        )
+
+
+def check_provisioner(provisioner: Any, cluster: Cluster | None) -> None:
+    """Refuse what cannot acquire nodes, and one whose nodes would not be seen."""
+    if not isinstance(provisioner, Provisioner) or isinstance(provisioner, type):
+        raise InvalidValueError(
+            f"provisioner={_shown(provisioner)} has no methods acquire(count, total) and "
+            "release(nodes); give SparkExecutors(), or leave it out"
+        )
+    if cluster is not None:
+        raise InvalidValueError(
+            "provisioner and cluster are both given, and a cluster that is given stays as it is; "
+            "leave one of them out"
         )
 
 

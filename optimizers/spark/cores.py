@@ -11,16 +11,18 @@ _LOCAL = re.compile(r"local\[(\d+|\*)(?:, *\d+)?\]")
 def tasks_at_once(session: SparkSession) -> int:
     """Return how many tasks one executor runs at a time, at most."""
     context = session.sparkContext
-    conf = context.getConf()
-    each = int(conf.get("spark.task.cpus", "1") or 1)
-    return max(1, _cores(str(context.master), conf.get("spark.executor.cores"), context) // each)
+    said = context.getConf().get("spark.executor.cores")
+    return max(1, _cores(str(context.master), said, context) // cores_of_task(session))
 
 
 def slots_of(session: SparkSession) -> int:
     """Return how many tasks run at a time on all executors together, as Spark knows by now."""
-    context = session.sparkContext
-    each = int(context.getConf().get("spark.task.cpus", "1") or 1)
-    return max(1, context.defaultParallelism // each)
+    return max(1, session.sparkContext.defaultParallelism // cores_of_task(session))
+
+
+def cores_of_task(session: SparkSession) -> int:
+    """Return how many cores a task takes."""
+    return int(session.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
 
 
 def _cores(master: str, said: str | None, context: object) -> int:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster
 from optimizers.control.engine import Engine
+from optimizers.control.provisioning import Provisioner
 from optimizers.control.settings import Asking
 from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
@@ -56,6 +57,8 @@ class SparkEngine(Asking):
             host is that host, and its instances are pinned there; any other node is virtual. By
             default the hosts, or where there is but one, a node for each instance of the most
             parallel operator.
+        provisioner: acquires nodes where a plan wants more, and gives back those that it drains:
+            `SparkExecutors()`, or what has its two methods. By default plans only advise.
         keep: of how many batches the state is kept at least, for those who read it while the job
             runs; files of earlier ones are removed now and then.
         seed: of the hashes of keys, for a new checkpoint; by default it draws one, so that no one
@@ -66,6 +69,7 @@ class SparkEngine(Asking):
     checkpoint: str | os.PathLike[str] | Location
     spark: SparkSession | None = None
     cluster: Cluster | None = None
+    provisioner: Provisioner | None = None
     keep: int = 2
     seed: int | None = None
     settings: Settings = field(default_factory=Settings)
@@ -77,6 +81,8 @@ class SparkEngine(Asking):
             checks.check_session(self.spark)
         if self.cluster is not None:
             checks.check_cluster(self.cluster)
+        if self.provisioner is not None:
+            checks.check_provisioner(self.provisioner, self.cluster)
         checks.check_settings(self.settings)
 
     @front_door

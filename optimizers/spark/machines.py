@@ -1,19 +1,18 @@
 """The machines of a session as a cluster, looked at again while executors come and go."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster, Node
 from optimizers.layout import Layout
-from optimizers.spark.pinning import Pins, executor_hosts
+from optimizers.spark.cores import cores_of_task, slots_of
+from optimizers.spark.executors import Host, HostReader
+from optimizers.spark.pinning import Pins
 from optimizers.topology import Topology
 
 _LOG = logging.getLogger(__name__)
-
-Hosts = Mapping[str, Sequence[str]]
-"""For each host its executors."""
 
 
 class Machines:
@@ -23,18 +22,22 @@ class Machines:
         session: the session.
         topology: the job.
         given: the cluster, if it is given and stays as it is. Without one, hosts are its nodes,
-            each as capable as it has executors; or where there is but one, as many virtual nodes
-            as the most parallel operator has instances.
+            each as capable as its executors have cores; or where there is but one, as many virtual
+            nodes as the most parallel operator has instances.
+
+    Attributes:
+        cluster: the machines, as they were at the last look.
     """
 
     def __init__(self, session: SparkSession, topology: Topology, given: Cluster | None) -> None:
         self._session = session
         self._given = given
-        self._hosts: Hosts = executor_hosts(session)
+        self._read = HostReader(session)
+        self._hosts: Mapping[str, Host] = self._read()
         if given is not None:
             self.cluster = given
         elif len(self._hosts) > 1:
-            self.cluster = Cluster(_nodes(self._hosts))
+            self.cluster = Cluster(self._nodes())
         else:
             self.cluster = Cluster.uniform(max(op.parallelism for op in topology.operators))
         self._thought_of = given is not None or len(self._hosts) < 2
@@ -46,7 +49,7 @@ class Machines:
         Hosts that came take the places of those that left. Where no executor is left, there will
         be others, and nothing is known of them.
         """
-        hosts = executor_hosts(self._session)
+        hosts = self._read()
         if not hosts or hosts == self._hosts:
             return self.cluster
         left, came = sorted(set(self._hosts) - set(hosts)), sorted(set(hosts) - set(self._hosts))
@@ -54,11 +57,22 @@ class Machines:
             _LOG.warning("executors run on other hosts: %s left, %s came", left, came)
         self._hosts = hosts
         if self._given is None and (len(hosts) > 1 or not self._thought_of):
-            self.cluster = self.cluster.became(_nodes(hosts))
+            self.cluster = self.cluster.became(self._nodes())
             self._thought_of = False
         self.rest()
         self._pins = self._new_pins()
         return self.cluster
+
+    @property
+    def are_hosts(self) -> bool:
+        """Whether any node of the cluster is a host, and not only thought of."""
+        return len(self._hosts) > 1 and any(n.name in self._hosts for n in self.cluster.nodes)
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at a time on all executors that were there at the last look."""
+        cores = sum(host.cores for host in self._hosts.values())
+        return max(1, cores // cores_of_task(self._session)) if cores else slots_of(self._session)
 
     def held(self, parcels: DataFrame, layout: Layout, stage: int) -> DataFrame:
         """Return what arrives at a stage, task by task on the hosts that the layout names."""
@@ -80,7 +94,7 @@ class Machines:
         """Return what holds instances on their nodes, where there is a choice of hosts."""
         if len(self._hosts) < 2:
             return None
-        if not any(node.name in self._hosts for node in self.cluster.nodes):
+        if not self.are_hosts:
             _LOG.warning(
                 "no node of %s is called as one of the hosts %s, so instances run anywhere; give "
                 "the nodes the names of hosts, or leave the cluster out",
@@ -88,11 +102,15 @@ class Machines:
                 list(self._hosts),
             )
             return None
-        return Pins(self._session, self._hosts)
+        return Pins(self._session, {name: host.executors for name, host in self._hosts.items()})
 
-
-def _nodes(hosts: Hosts) -> tuple[Node, ...]:
-    return tuple(Node(host, float(len(names))) for host, names in hosts.items())
+    def _nodes(self) -> tuple[Node, ...]:
+        """Return the hosts as nodes."""
+        each = cores_of_task(self._session)
+        return tuple(
+            Node(name, host.cores, cores=max(1, host.cores // each))
+            for name, host in self._hosts.items()
+        )
 
 
 def _homes(layout: Layout, stage: int) -> list[str]:

@@ -16,24 +16,12 @@ from optimizers.spark.hash_slots import slots
 from optimizers.spark.tasks import ANCHOR
 
 
-def executor_hosts(session: SparkSession) -> dict[str, tuple[str, ...]]:
-    """Return for each host its executors, without the driver's own host if it runs no tasks."""
-    java: Any = session.sparkContext._jsc  # noqa: SLF001  # PySpark has no other way
-    known: dict[str, list[str]] = {}
-    store = java.sc().statusStore().executorList(True)  # noqa: FBT003
-    for number in range(store.size()):
-        executor = store.apply(number)
-        if executor.id() != "driver":
-            known.setdefault(executor.hostPort().split(":")[0], []).append(executor.id())
-    return {host: tuple(sorted(names)) for host, names in sorted(known.items())}
-
-
 class Pins:
     """The anchors of the stages of one plan.
 
     Args:
         session: the session.
-        hosts: for each host its executors, see `executor_hosts`.
+        hosts: for each host the ids of its executors.
     """
 
     def __init__(self, session: SparkSession, hosts: Mapping[str, Sequence[str]]) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from optimizers.cluster import Cluster
 from optimizers.control.checking import Limits
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
+from optimizers.control.provisioning import Provisioning
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
@@ -33,7 +35,7 @@ from optimizers.runtime.work import Work
 from optimizers.spark.bounded import to_be_run
 from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.checks import check_batch, warn_of_many_instances
-from optimizers.spark.cores import slots_of, tasks_at_once
+from optimizers.spark.cores import tasks_at_once
 from optimizers.spark.hadoop import location_in
 from optimizers.spark.machines import Machines
 from optimizers.spark.muted_logs import muted
@@ -104,10 +106,10 @@ class Run:
             self._checkpoint,
             asking=Asking.of(engine),
             keep=engine.keep,
-            settings=replace(
-                engine.settings, sharing=tasks_at_once(session), slots=slots_of(session)
-            ),
+            settings=replace(engine.settings, sharing=tasks_at_once(session)),
             limits=limits,
+            provisioning=Provisioning(engine.provisioner),
+            slots=lambda: self._machines.slots,
         )
         check_in_force(self._coordinator.next_plan, limits)
         self._watch = Watch(session)
@@ -144,6 +146,11 @@ class Run:
     def plan(self) -> Plan:
         """The plan in force."""
         return self._coordinator.plan
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machines that were there after the last batch, as the plan in force has them."""
+        return self._coordinator.cluster
 
     @property
     def spark_folder(self) -> str:

@@ -21,7 +21,7 @@ from optimizers.deployment import Deployment, default_groups
 from optimizers.folds import Count, Emit
 from optimizers.spark import SparkEngine
 from optimizers.spark.engine import Run
-from optimizers.spark.pinning import executor_hosts
+from optimizers.spark.executors import HostReader
 
 KEYS = 3_000
 INSTANCES = 3
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _tell(session, run: Run, batch: int) -> list[str]:
-    hosts = sorted(executor_hosts(session))
+    hosts = sorted(HostReader(session)())
     stages = group_metrics(session, f"batch {batch}")[-len(run.layout.stages) :]
     ran = [[task.host for task in stage.tasks] for stage in stages[1:]]
     wanted = [[run.layout.node_of(i) for i in stage] for stage in run.layout.stages[1:]]
@@ -91,7 +91,7 @@ def _tell(session, run: Run, batch: int) -> list[str]:
 
 def _await(session, host: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while host not in executor_hosts(session):
+    while host not in HostReader(session)():
         if time.monotonic() > deadline:
             raise TimeoutError(f"no executor came to {host}")
         time.sleep(0.2)

@@ -63,6 +63,7 @@ class Coordinator:
         settings: how tasks go about their work; what is observed is up to the optimizer.
         limits: what is known of the sources.
         provisioning: what is done where plans want other machines; by default they only advise.
+        slots: returns how many tasks run at a time on all machines; by default that is not known.
 
     Attributes:
         inflow: what comes to the sources, as far as that is watched.
@@ -80,11 +81,13 @@ class Coordinator:
         settings: Settings | None = None,
         limits: Limits | None = None,
         provisioning: Provisioning | None = None,
+        slots: Callable[[], int | None] = lambda: None,
     ) -> None:
         topology = topology.seeded(checkpoint.seed)
         check_work(topology)
         self._topology = topology
         self._look = cluster if callable(cluster) else lambda: cluster
+        self._slots = slots
         self._cluster = self._look()
         self._checkpoint = checkpoint
         self._loop = ControlLoop(
@@ -284,7 +287,7 @@ class Coordinator:
         seen = self._collector.statistics(bytes_of(self._state), pasts)
         self._collector = EpochCollector(self._layout, self._loop.epochs + 1)
         sized = tuple(set(self._topology.sources) - set(self._base_limits.unsized))
-        how = Execution(micro_batches=True, slots=self._settings.slots, sized=sized)
+        how = Execution(micro_batches=True, slots=self._slots(), sized=sized)
         return replace(seen, execution=how, sources=self.inflow.end())
 
     def _begin_epoch(self) -> None:

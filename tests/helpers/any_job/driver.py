@@ -46,6 +46,7 @@ class Driver:
         remember=99,
         cluster=CLUSTER,
         provisioning=None,
+        slots=None,
         **settings,
     ):
         self.job = job
@@ -62,6 +63,7 @@ class Driver:
             asking=Asking(every=every, drift=drift, meanwhile=meanwhile, remember=remember),
             settings=Settings(**settings),
             provisioning=provisioning,
+            slots=lambda: slots,
         )
 
     def run(self, tables):

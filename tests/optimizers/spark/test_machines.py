@@ -5,13 +5,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from optimizers import Cluster, Deployment, Node, Optimizer, Plan, Topology
+from optimizers import Cluster, Deployment, Fixed, Node, Optimizer, Plan, PlanError, Topology
 from optimizers.deployment import default_groups
+from optimizers.errors import InvalidValueError
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
-from optimizers.spark import SparkEngine, machines
+from optimizers.spark import SparkEngine, SparkExecutors, machines
+from optimizers.spark.executors import Host, HostReader
 from optimizers.spark.machines import Machines
-from optimizers.spark.pinning import executor_hosts
 
 JOB = (
     Topology.source("s")
@@ -21,13 +22,14 @@ JOB = (
 
 
 class Executors:
-    """The hosts that executors run on."""
+    """The hosts that executors run on, each executor with one core."""
 
     def __init__(self, **hosts):
         self.hosts = hosts
 
-    def __call__(self, session):
-        return {host: tuple(names) for host, names in sorted(self.hosts.items())}
+    def __call__(self):
+        hosts = sorted(self.hosts.items())
+        return {host: Host(tuple(names), len(names)) for host, names in hosts}
 
 
 class Pins:
@@ -47,8 +49,15 @@ class Pins:
 @pytest.fixture
 def executors(monkeypatch):
     found = Executors()
-    monkeypatch.setattr(machines, "executor_hosts", found)
+    monkeypatch.setattr(machines, "HostReader", lambda session: found)
     return found
+
+
+def looking(given=None, task_cpus="1"):
+    """Machines of a session that is none."""
+    conf = SimpleNamespace(get=lambda name, other=None: task_cpus)
+    context = SimpleNamespace(getConf=lambda: conf, defaultParallelism=6)
+    return Machines(SimpleNamespace(sparkContext=context), JOB, given)
 
 
 @pytest.fixture
@@ -68,22 +77,37 @@ def names(cluster):
 
 
 class TestClusters:
-    def test_are_the_hosts_each_as_capable_as_it_has_executors(self, executors, pins):
+    def test_are_the_hosts_each_as_capable_as_its_executors_have_cores(self, executors, pins):
         executors.hosts = {"x": "12", "y": "3"}
 
-        assert Cluster((Node("x", 2.0), Node("y", 1.0))) == Machines(None, JOB, None).cluster
+        assert Cluster((Node("x", 2.0, cores=2), Node("y", 1.0, cores=1))) == looking().cluster
+        nodes = looking(task_cpus="2").cluster.nodes  # of which tasks take two
+        assert [(2.0, 1), (1.0, 1)] == [(node.capacity, node.cores) for node in nodes]
+
+    def test_have_as_many_slots_as_executors_have_cores(self, executors, pins):
+        executors.hosts = {"x": "12", "y": "3"}
+        found = looking()
+        assert 3 == found.slots
+
+        executors.hosts = {"x": "12", "y": "345"}
+        found.look()
+
+        assert 5 == found.slots
+        executors.hosts = {}
+        assert 6 == looking().slots  # as Spark says where it runs all tasks itself
+        assert 3 == looking(task_cpus="2").slots
 
     @pytest.mark.parametrize("hosts", [{}, {"x": "12"}])
     def test_are_only_thought_of_where_there_is_no_choice_of_hosts(self, executors, pins, hosts):
         executors.hosts = hosts
-        found = Machines(None, JOB, None)
+        found = looking()
 
         assert Cluster.uniform(3) == found.cluster == found.look()
         assert [] == pins
 
     def test_follow_the_hosts(self, executors, pins, caplog):
         executors.hosts = {"x": "1", "y": "2"}
-        found = Machines(None, JOB, None)
+        found = looking()
         before = found.cluster
         assert before is found.look()
 
@@ -99,7 +123,7 @@ class TestClusters:
 
     def test_begin_with_one_host_and_become_several(self, executors, pins):
         executors.hosts = {"x": "1"}
-        found = Machines(None, JOB, None)
+        found = looking()
 
         executors.hosts = {"x": "1", "y": "2"}
 
@@ -111,7 +135,7 @@ class TestClusters:
     def test_that_are_given_stay_as_they_are(self, executors, pins):
         executors.hosts = {"x": "1", "y": "2"}
         given = Cluster((Node("x"), Node("y"), Node("w")))
-        found = Machines(None, JOB, given)
+        found = looking(given)
 
         executors.hosts = {"y": "2", "z": "3"}
 
@@ -122,7 +146,7 @@ class TestClusters:
     def test_that_are_given_and_name_no_host_hold_nothing(self, executors, pins, caplog):
         executors.hosts = {"x": "1", "y": "2"}
 
-        Machines(None, JOB, Cluster.uniform(3))
+        looking(Cluster.uniform(3))
 
         assert [] == pins
         assert "no node of ['node-0', 'node-1', 'node-2'] is called as one of the hosts" in (
@@ -133,7 +157,7 @@ class TestClusters:
 class TestPins:
     def test_of_earlier_layouts_are_given_back(self, executors, pins):
         executors.hosts = {"x": "1", "y": "2"}
-        found = Machines(None, JOB, None)
+        found = looking()
         layouts = [
             Layout.of(JOB, found.cluster, Plan(placement={"b": Deployment(homes, GROUPS)}))
             for homes in (("x", "y"), ("y", "x"))
@@ -150,7 +174,7 @@ class TestPins:
 
     def test_are_made_anew_for_other_executors_on_the_same_hosts(self, executors, pins):
         executors.hosts = {"x": "1", "y": "2"}
-        found = Machines(None, JOB, None)
+        found = looking()
         found.held(None, Layout.of(JOB, found.cluster, Plan()), 1)
 
         executors.hosts = {"x": "1", "y": "3"}
@@ -206,14 +230,95 @@ def test_a_run_follows_its_executors(spark, tmp_path, executors):
     assert 0 == cached().size() - before
 
 
-def test_executors_are_told_apart_by_host():
-    def executor(name, place):
-        return SimpleNamespace(id=lambda: name, hostPort=lambda: place)
+class Spark:
+    """Stands for a session: executors, and what Spark keeps of them for its reports."""
 
-    there = [executor("driver", "d:1"), executor("1", "x:7"), executor("0", "x:5")]
-    store = SimpleNamespace(size=lambda: len(there), apply=there.__getitem__)
-    status = SimpleNamespace(executorList=lambda active: store)
-    context = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: status))
-    session = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=context))
+    def __init__(self, **places):
+        self.running, self.reported, self.is_local, self.reads = (
+            dict(places),
+            dict(places),
+            False,
+            0,
+        )
+        java = SimpleNamespace(isLocal=lambda: self.is_local, sc=lambda: self)
+        self.sparkContext = SimpleNamespace(_jsc=java)
 
-    assert {"x": ("0", "1")} == executor_hosts(session)
+    def getExecutorIds(self):  # noqa: N802  # as Spark calls it
+        return SimpleNamespace(mkString=lambda comma: comma.join(self.running))
+
+    def statusStore(self):  # noqa: N802  # as Spark calls it
+        self.reads += 1
+
+        def executor(name, place, cores):
+            return SimpleNamespace(
+                id=lambda: name, hostPort=lambda: place, totalCores=lambda: cores
+            )
+
+        there = [executor("driver", "d:1", 0)]
+        there += [executor(name, place, 2) for name, place in self.reported.items()]
+        store = SimpleNamespace(size=lambda: len(there), apply=there.__getitem__)
+        return SimpleNamespace(executorList=lambda active: store)
+
+
+class TestReading:
+    def test_tells_executors_apart_by_host(self):
+        spark = Spark(e1="x:7", e0="x:5", e2="[::1]:9")
+
+        expected = {"[::1]": Host(("e2",), 2), "x": Host(("e0", "e1"), 4)}
+        assert expected == HostReader(spark)()
+
+    def test_is_done_again_only_where_executors_are_others(self):
+        spark = Spark(e0="x:5", e1="y:7")
+        read = HostReader(spark)
+        assert read() == read()
+        assert 1 == spark.reads
+
+        spark.running = spark.reported = {"e0": "x:5", "e2": "y:8"}
+
+        assert {"x": Host(("e0",), 2), "y": Host(("e2",), 2)} == read() == read()
+        assert 2 == spark.reads
+
+    def test_leaves_out_what_runs_no_more_and_looks_again_for_what_is_not_reported_yet(self):
+        spark = Spark(e0="x:5", e1="y:7")
+        read = HostReader(spark)
+        spark.running = {"e1": "y:7", "e2": "z:8"}
+
+        assert {"y": Host(("e1",), 2)} == read()
+
+        spark.reported = {**spark.reported, "e2": "z:8"}
+        assert {"y": Host(("e1",), 2), "z": Host(("e2",), 2)} == read()
+
+    def test_finds_none_where_the_driver_runs_all_tasks_and_where_all_have_left(self):
+        spark = Spark(e0="x:5")
+        read = HostReader(spark)
+        spark.is_local = True
+        assert {} == read()
+        assert 0 == spark.reads
+        spark.is_local, spark.running = False, {}
+        assert {} == read()
+
+
+@pytest.mark.spark
+def test_executors_of_a_session_that_has_none_are_refused_and_the_job_goes_on(spark, tmp_path):
+    engine = SparkEngine(
+        checkpoint=str(tmp_path / "job"), spark=spark, every=1, provisioner=SparkExecutors()
+    )
+    rows = spark.createDataFrame(pa.table({"k": [1, 2], "l": [3, 4]}))
+
+    run = engine.run(JOB, [rows, rows], Fixed(Plan(nodes=5)))
+
+    (told,) = [said for said in run.decisions if said.provisions]
+    assert "SparkExecutors.acquire raised PlanError: Spark runs as 'local[2]'" in told.refused
+    assert [2, 2] == run.state("b").column("count").to_pylist()
+    assert ["node-0", "node-1", "node-2"] == names(run.cluster)
+    with pytest.raises(PlanError, match=r"local\[2\]"):
+        SparkExecutors().release(("x",))
+
+
+def test_what_acquires_nothing_and_what_would_not_be_seen_is_refused():
+    with pytest.raises(InvalidValueError, match="provisioner=3 has no methods"):
+        SparkEngine(checkpoint="x", provisioner=3)
+    with pytest.raises(InvalidValueError, match="has no methods"):
+        SparkEngine(checkpoint="x", provisioner=SparkExecutors)
+    with pytest.raises(InvalidValueError, match="leave one of them out"):
+        SparkEngine(checkpoint="x", provisioner=SparkExecutors(), cluster=Cluster.uniform(2))
