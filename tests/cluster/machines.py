@@ -1,100 +1,190 @@
-"""A job whose hosts leave and come while it runs: ``python tests/cluster/machines.py``.
+"""A keyed stream whose hosts leave, come and are given back: ``python tests/cluster/machines.py``.
 
-A standalone cluster of loopback addresses. One worker is killed in the middle of a batch's work and
-another, on an address of its own, joins later. After each batch it is told which hosts executors
-run on, where the plan has the instances, where they ran, and whether the state is right.
+A standalone cluster on loopback addresses. One worker is killed in the middle of a batch, another
+joins; then the plan wants a node less, which Spark gives back, and one more, which Spark brings.
+After each batch it is told where the plan has instances and where Spark has run them. It fails if
+they are elsewhere than the plan says, a batch after the killed worker; if what counts as local is
+not what was local; if a node is given back that has an instance; or if a key is not counted right.
 """
 
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from stage_metrics import group_metrics
 from standalone import Host, another_worker, session_on, standalone
 
 from optimizers import Optimizer, Plan, Topology
-from optimizers.deployment import Deployment, default_groups
 from optimizers.folds import Count, Emit
-from optimizers.spark import SparkEngine
-from optimizers.spark.engine import Run
+from optimizers.spark import SparkEngine, SparkExecutors
+from optimizers.spark.engine import StreamingRun
 from optimizers.spark.executors import HostReader
+from sketches.keys import as_keys
 
 KEYS = 3_000
 INSTANCES = 3
-PATIENCE = 90.0
+PATIENCE = 120.0
+KILLED, JOINING = "127.0.0.7", "127.0.0.9"
+HOP = ("first", "second")
+WANTED = {3: 2, 5: 3}
+"""After which batches the optimizer wants how many nodes."""
 
 
-class PlacedOnce(Optimizer):
-    """Names a node for each instance of "second" before the first batch, in its own order."""
+class Wanting(Optimizer):
+    """Wants other numbers of nodes after some batches; it is asked after each."""
 
     def plan(self, topology, cluster, statistics, current) -> Plan:
-        if statistics:
+        if not statistics or statistics.epoch not in WANTED:
             return Plan()
-        homes = [node.name for node in cluster.nodes][::-1]
-        groups = default_groups(topology.operator("second"))
-        return Plan(placement={"second": Deployment(tuple(homes), groups)})
+        return Plan(nodes=WANTED[statistics.epoch])
+
+
+class Story:
+    """The stream, and what is wrong with it so far.
+
+    Args:
+        session: the session.
+        folder: for its input and its checkpoint.
+    """
+
+    def __init__(self, session, folder: Path) -> None:
+        self._session = session
+        self._input = folder / "input"
+        self._input.mkdir()
+        self._batches = 0
+        self._read = HostReader(session)
+        self.failures: list[str] = []
+        job = Topology.source("in", parallelism=INSTANCES)
+        job = job.then("first", key="k", parallelism=INSTANCES, apply=Count(emit=Emit.TUPLES))
+        job = job.then("second", key="l", parallelism=INSTANCES, apply=Count())
+        engine = SparkEngine(
+            checkpoint=str(folder / "job"),
+            spark=session,
+            every=1,
+            drift=None,
+            provisioner=SparkExecutors(),
+        )
+        rows = session.readStream.schema("k long, l long").parquet(str(self._input))
+        self.stream: StreamingRun = engine.start(job, rows, Wanting())
+
+    @property
+    def hosts(self) -> set[str]:
+        """Where executors run."""
+        return set(self._read())
+
+    def batch(self, *, disturbed: bool = False) -> None:
+        """Have one batch come in and wait until it is done, and look at what came of it.
+
+        Args:
+            disturbed: whether a host leaves meanwhile, so that tasks may run anywhere.
+        """
+        keys = np.arange(KEYS)
+        made = self._input.parent / "next.parquet"
+        pq.write_table(pa.table({"k": keys, "l": keys}), made)
+        made.rename(self._input / f"{self._batches}.parquet")
+        number, run = self._batches, self.stream.run
+        self._await(f"the end of batch {number}", lambda: run.is_noted(number))
+        self._batches += 1
+        stages = group_metrics(self._session, str(self.stream.query.runId))
+        stages = stages[-len(run.layout.stages) :]
+        ran = [[task.host for task in stage.tasks] for stage in stages[1:]]
+        wanted = [[run.layout.node_of(i) for i in stage] for stage in run.layout.stages[1:]]
+        _say(f"batch {number}: executors on {sorted(self.hosts)}\n  ran {ran}, placed {wanted}")
+        for said in run.decisions:
+            if said.after == number and (said.of_machines or said.applied):
+                _say(f"  {said}")
+        self._judge(number, ran if not disturbed else None, wanted)
+
+    def _judge(self, number: int, ran: list[list[str]] | None, wanted: list[list[str]]) -> None:
+        run = self.stream.run
+        for name in HOP:
+            counts = run.state(name).column("count").to_pylist()
+            if counts != [number + 1] * KEYS:
+                self.failures.append(f"batch {number}: {name} counts {set(counts)}")
+        named = {host for stage in wanted for host in stage}
+        if not named <= self.hosts:
+            self.failures.append(f"after batch {number} the plan names hosts that left: {wanted}")
+        if ran is None:
+            return
+        if ran != wanted:
+            self.failures.append(f"batch {number} ran {ran}, and the plan says {wanted}")
+        places = [
+            np.array(hosts)[run.layout.owners(name).assign(as_keys(np.arange(KEYS)))]
+            for name, hosts in zip(HOP, ran, strict=True)
+        ]
+        local = int((places[0] == places[1]).sum())
+        if run.batches[-1].edges[HOP].local != local:
+            told = run.batches[-1].edges[HOP].local
+            self.failures.append(f"batch {number}: {told} tuples count as local, {local} were")
+
+    def await_hosts(self, count: int) -> set[str]:
+        """Wait until executors run on so many hosts, and return which."""
+        self._await(f"executors on {count} hosts", lambda: len(self.hosts) == count)
+        return self.hosts
+
+    def _await(self, what: str, is_there: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not is_there():
+            if not self.stream.query.isActive:
+                self.stream.wait(0.0)  # raises what has ended it
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {PATIENCE:g} s for {what}")
+            time.sleep(0.05)
 
 
 def main() -> int:
-    """Run the job, and return 1 if its state is wrong or instances are not where the plan says."""
-    failures = []
+    """Tell the story, and return 1 if anything in it is wrong."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         folder = Path(place)
         url = stack.enter_context(standalone(2, folder=folder))
         third = ExitStack()
-        third.enter_context(another_worker(url, Host("127.0.0.7"), folder=folder))
+        third.enter_context(another_worker(url, Host(KILLED), folder=folder))
         session = stack.enter_context(session_on(url, INSTANCES, spark_task_maxFailures="8"))
-        job = Topology.source("in", parallelism=INSTANCES)
-        job = job.then("first", key="k", parallelism=INSTANCES, apply=Count(emit=Emit.TUPLES))
-        job = job.then("second", key="l", parallelism=INSTANCES, apply=Count())
-        engine = SparkEngine(checkpoint=str(folder / "job"), spark=session, every=2)
-        run = engine.run(job, [], PlacedOnce())
-        keys = list(range(KEYS))
-        rows = session.createDataFrame(pa.table({"k": keys, "l": keys})).repartition(INSTANCES)
-        for batch in range(10):
-            if batch == 3:
-                threading.Timer(0.2, third.close).start()  # while tasks run
-            if batch == 6:
-                fourth = another_worker(url, Host("127.0.0.9"), folder=folder)
-                stack.enter_context(fourth)
-                _await(session, "127.0.0.9")
-            session.sparkContext.setJobGroup(f"batch {batch}", "one batch")
-            run.execute(rows)
-            failures += _tell(session, run, batch)
-            if batch == 3:
-                third.close()
-    _say("\n".join(failures) or "all is as it should be")
-    return bool(failures)
+        story = Story(session, folder)
+        # 1. A worker is killed while tasks run; the next batch runs as the plan says.
+        story.batch()
+        threading.Timer(0.3, third.close).start()
+        story.batch(disturbed=True)
+        third.close()
+        story.await_hosts(2)
+        story.batch()
+        # 2. Another joins, and gets its share with the next batch.
+        stack.enter_context(another_worker(url, Host(JOINING), folder=folder))
+        before = story.await_hosts(3)
+        story.batch()  # 3, after which two nodes are wanted
+        run = story.stream.run
+        if JOINING not in _used(run):
+            story.failures.append(f"nothing runs on {JOINING}, which has joined")
+        # 3. One is left with the next batch, and given back once that is done.
+        story.batch()
+        after = story.await_hosts(2)
+        _say(f"given back: {sorted(before - after)}")
+        story.batch()  # 5, after which three are wanted
+        if len(story.hosts) != 2:
+            story.failures.append(f"executors came that no plan wants: {sorted(story.hosts)}")
+        # 4. One more is asked for at the end of the next, and used as soon as it is there.
+        story.batch()
+        story.await_hosts(3)
+        story.batch()
+        if _used(run) != story.hosts:
+            story.failures.append(f"instances are on {_used(run)}, executors on {story.hosts}")
+        totals = run.totals
+        if (totals.provisioned, totals.refused) != (2, 0):
+            story.failures.append(f"nodes were asked for or given back as in {totals}")
+        story.stream.stop()
+    _say("\n".join(story.failures) or "all is as it should be")
+    return bool(story.failures)
 
 
-def _tell(session, run: Run, batch: int) -> list[str]:
-    hosts = sorted(HostReader(session)())
-    stages = group_metrics(session, f"batch {batch}")[-len(run.layout.stages) :]
-    ran = [[task.host for task in stage.tasks] for stage in stages[1:]]
-    wanted = [[run.layout.node_of(i) for i in stage] for stage in run.layout.stages[1:]]
-    counts = set(run.state("second").column("count").to_pylist())
-    _say(f"batch {batch}: executors on {hosts}\n  ran on {ran}\n  from now on {wanted}")
-    for said in run.decisions[-2:]:
-        if said.fits and said.after == batch:
-            _say(f"  {said}")
-    failures = [] if counts == {batch + 1} else [f"batch {batch}: counts {counts}"]
-    if batch in {5, 9} and not {host for stage in wanted for host in stage} <= set(hosts):
-        failures.append(f"after batch {batch} the plan names hosts that are gone: {wanted}")
-    if batch == 9 and ran != wanted:
-        failures.append(f"batch {batch}: instances ran elsewhere than the plan says")
-    return failures
-
-
-def _await(session, host: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while host not in HostReader(session)():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no executor came to {host}")
-        time.sleep(0.2)
+def _used(run) -> set[str]:
+    return {name for home in run.layout.homes.values() for name in home.nodes}
 
 
 def _say(line: str) -> None:
