@@ -178,8 +178,14 @@ class ControlLoop:
             self.happened.add_decision(decision)
         return fit.plan
 
-    def provide(
-        self, plan: Plan, change: Plan, layouts: Sequence[Layout], after: int, now: float
+    def provide(  # noqa: PLR0913, PLR0917
+        self,
+        plan: Plan,
+        change: Plan,
+        layouts: Sequence[Layout],
+        after: int,
+        now: float,
+        left: Collection[str] = (),
     ) -> None:
         """Have nodes acquired that lack, and those given back that nothing is left on.
 
@@ -189,12 +195,13 @@ class ControlLoop:
             layouts: the job as it was laid out in the last batch, and as it is by now.
             after: the batch that is done.
             now: the time in seconds.
+            left: the names of nodes on which there is something else that is not done yet.
         """
         coming, later = plan, [*layouts]
         if change:
             coming = plan.amended(change, self._cluster)
             later.append(Layout.of(self._topology, self._cluster, coming))
-        kept = kept_by(coming, self._cluster, later)
+        kept = kept_by(coming, self._cluster, later) | {*left}
         for decision in self._provisioning.settle(plan, self._cluster, kept, after, now):
             self.happened.add_decision(decision)
 

@@ -29,6 +29,7 @@ def result_of(running: Running, control: Control) -> Simulated:
         tuple(happened.decisions),
         replace(happened.totals, seconds=sum(batch.seconds for batch in batches)),
         control.batches[-1].layout,
+        control.batches[-1].cluster,
     )
 
 

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.cluster import Cluster
 from optimizers.control.checking import Limits
 from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
+from optimizers.control.provisioning import Provisioning
 from optimizers.control.settings import Asking
 from optimizers.errors import PlanError
 from optimizers.flow import SourceStatistics
-from optimizers.layout import completed
+from optimizers.layout import Layout, completed
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
+from optimizers.simulation.machines import Leftovers, SimulatedMachines
 from optimizers.simulation.observation import Observer, Stretch, joined
 from optimizers.simulation.run import Running, wrong_speeds
 from optimizers.simulation.summary import summary_of
@@ -28,7 +29,7 @@ class Control:
 
     Args:
         topology: the job as declared.
-        cluster: the machines as declared.
+        machines: the machines as they come and go.
         optimizer: who decides.
         asking: when it is asked.
         running: the run.
@@ -43,14 +44,16 @@ class Control:
     def __init__(  # noqa: PLR0913, PLR0917
         self,
         topology: Topology,
-        cluster: Cluster,
+        machines: SimulatedMachines,
         optimizer: Optimizer,
         asking: Asking,
         running: Running,
         observer: Observer,
     ) -> None:
         self._topology = topology
-        self._cluster = cluster
+        self._machines = machines
+        self._leftovers = Leftovers(topology)
+        self._cluster = cluster = machines.look()
         self._running = running
         self._observer = observer
         self._plan, self._planned = completed(Plan(), topology, cluster), 0
@@ -58,13 +61,15 @@ class Control:
         self._epoch: list[Stretch] = []  # the batches since the optimizer was asked
         self._met: set[str] = set()  # the operators that have met a key
         self._let_in = dict.fromkeys(topology.sources, 0)  # tuples, so far
-        self.loop = ControlLoop(topology, cluster, optimizer, asking)
+        provisioning = Provisioning(machines)
+        self.loop = ControlLoop(topology, cluster, optimizer, asking, provisioning)
         self.batches: list[Stretch] = []
         self.plans: list[Plan] = []
         self._change = Change(self.loop.ask_first(self._plan, self._limits))
 
     def begin(self, number: int, now: float) -> Stretch:
         """Begin a batch, under the plan that was decided before it."""
+        self._meet(now)
         changes = number == 0 or bool(self._change.plan)
         if changes:
             amended = self._plan.amended(self._change.plan, self._cluster)
@@ -86,6 +91,7 @@ class Control:
     def end(self, batch: Stretch, until: float) -> None:
         """Tell the loop what happened in a batch, and ask what is to change if another follows."""
         self.batches.append(batch)
+        self._leftovers.add(batch)
         self._epoch.append(batch)
         self._met |= {name for name in self._running.seen if len(batch.served[name])}
         operator_queues, tuples = self._running.operator_queues.items(), self._running.tuples
@@ -100,11 +106,36 @@ class Control:
         summary = summary_of(batch, self._planned, ended, tuples, shipping)
         self.loop.hear(summary, sum(len(batch.served[name]) for name in self._topology.sources))
         if until < math.inf:
+            self._meet(until)
             seen = Observed(
                 lambda pasts: self._statistics(until, pasts),
                 lambda hop: self._observer.pairs_on(batch, hop),
             )
             self._change = self.loop.decide(self._plan, seen, self._limits)
+            self._provide(batch, until)
+
+    def _meet(self, now: float) -> None:
+        """Go by the machines that are there at a time."""
+        self._machines.now = now
+        cluster = self._machines.look()
+        if cluster == self._cluster:
+            return
+        known = {node.name for node in (*self._cluster.nodes, *self._plan.add)}
+        came = [node.name for node in cluster.nodes if node.name not in known]
+        self._cluster = cluster
+        done = len(self.batches) - 1
+        fit = self.loop.fitted(self._plan, cluster, done, came)
+        self._plan = completed(fit, self._topology, cluster)
+        self._running.meet(cluster)
+        self.loop.meet(cluster, Layout.of(self._topology, cluster, self._plan))
+
+    def _provide(self, batch: Stretch, now: float) -> None:
+        """Have nodes acquired and given back as the plan in force wants."""
+        left = self._leftovers.nodes(batch)
+        if self._running.is_moving(now):  # state, which may come from any node
+            left |= {node.name for node in self._cluster.nodes}
+        layouts, done = [batch.layout], len(self.batches) - 1
+        self.loop.provide(self._plan, self._change.plan, layouts, done, now, left)
 
     def _statistics(self, until: float, pasts: Pasts) -> Statistics:
         """Return what was seen in the epoch that ends at a time, and begin the next."""

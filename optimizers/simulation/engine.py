@@ -16,6 +16,7 @@ from optimizers.plan import Plan
 from optimizers.simulation.collect import result_of
 from optimizers.simulation.control import Control
 from optimizers.simulation.harness import SimulationHarness
+from optimizers.simulation.machines import SimulatedMachines
 from optimizers.simulation.network import Network
 from optimizers.simulation.observation import Observer
 from optimizers.simulation.result import Simulated
@@ -25,7 +26,7 @@ from optimizers.simulation.stream import Stream
 from optimizers.simulation.tuples import Tuples
 from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
-from sketches.checks import number, seed, whole
+from sketches.checks import amount, number, seed, whole
 from sketches.values import FrozenMap
 
 _ALL = 1 << 31  # batches and decisions that are remembered: a run ends, and so do they
@@ -55,6 +56,8 @@ class SimulationEngine:
 
     Attributes:
         cluster: the machines; by default a node for each instance of the most parallel operator.
+        node_delay: how many seconds pass until a node is there that a plan wants in addition. Those
+            that a plan drains are gone once nothing is left on them.
         network: what it costs to ship tuples.
         cores: how many cores a node has that does not say so itself: as many of its instances work
             at a time. Infinite for one for each instance.
@@ -71,6 +74,7 @@ class SimulationEngine:
     """
 
     cluster: Cluster | None = None
+    node_delay: float = 0.0
     network: Network = field(default_factory=Network)
     cores: float = 1
     batch_tuples: int | None = None
@@ -84,6 +88,7 @@ class SimulationEngine:
     def __post_init__(self) -> None:
         if self.cluster is not None and not isinstance(self.cluster, Cluster):
             raise InvalidValueError(f"cluster={self.cluster!r} is not a Cluster")
+        object.__setattr__(self, "node_delay", amount("node_delay", self.node_delay))
         if not isinstance(self.network, Network):
             raise InvalidValueError(f"network={self.network!r} is not a Network")
         if self.cores != math.inf:
@@ -167,7 +172,8 @@ class SimulationEngine:
         asked = _optimizer(optimizer)
         observer = Observer(tuples, running.seen, asked.observes, self.seed)
         asking = Asking(every=self.every, drift=self.drift, remember=_ALL)
-        control = Control(topology, cluster, asked, asking, running, observer)
+        machines = SimulatedMachines(cluster, self.node_delay)
+        control = Control(topology, machines, asked, asking, running, observer)
         start = float(tuples.times.min())
         for place, until in enumerate(self._ends(tuples) if ends is None else [*ends, math.inf]):
             batch = control.begin(place, start)

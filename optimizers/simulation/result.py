@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
 from optimizers.control.run_summary import RunSummary
@@ -122,6 +123,7 @@ class Simulated:
         decisions: what the optimizer said, as on any engine.
         totals: sums over all batches and decisions.
         layout: the job as it was laid out at the end.
+        cluster: the machines that were there at the end.
     """
 
     came: Floats
@@ -133,6 +135,7 @@ class Simulated:
     decisions: tuple[Decision, ...]
     totals: Totals
     layout: Layout
+    cluster: Cluster
 
     def __post_init__(self) -> None:
         for name in ("came", "completed"):

@@ -105,6 +105,15 @@ class Running:
         network_cost = network.per_batch + tuples.sizes * network.per_byte
         self._unit: Floats | None = network_cost if network.charges else None
 
+    def meet(self, cluster: Cluster) -> None:
+        """Go on with other machines, from the next batch on."""
+        self._cluster = cluster
+
+    def is_moving(self, now: float) -> bool:
+        """Return whether an instance still waits for state from another at a time."""
+        queues = self.operator_queues.values()
+        return any(bool((operator_queue.paused > now).any()) for operator_queue in queues)
+
     def begin(self, plan: Plan, number: int, now: float) -> Stretch:
         """Begin a batch under a plan."""
         layout = Layout.of(self.topology, self._cluster, plan)

@@ -1,0 +1,89 @@
+"""Machines of a simulation, which come a while after a plan has wanted them, and go at once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from optimizers.cluster import Cluster
+from optimizers.simulation.observation import Stretch
+from optimizers.topology import Topology
+from sketches.arrays import Integers
+
+
+class SimulatedMachines:
+    """A cluster that grows and shrinks as plans want: a `Provisioner`.
+
+    Nodes that come are such as the last of those declared, and called by the first names of the
+    form ``node-4`` that were never used.
+
+    Args:
+        declared: the machines as declared.
+        delay: how many seconds after it was asked for a node is there.
+
+    Attributes:
+        now: the time, which those who simulate set.
+    """
+
+    def __init__(self, declared: Cluster, delay: float) -> None:
+        self._delay = delay
+        self._like = declared.nodes[-1]
+        self._used = {node.name for node in declared.nodes}
+        self._cluster = declared
+        self._coming: list[float] = []  # when nodes come
+        self.now = 0.0
+
+    def acquire(self, count: int, _total: int, /) -> None:
+        """Have so many nodes more come."""
+        self._coming += [self.now + self._delay] * count
+
+    def release(self, nodes: Sequence[str], /) -> None:
+        """Have these nodes go."""
+        there = self._cluster.nodes
+        self._cluster = self._cluster.became(node for node in there if node.name not in nodes)
+
+    def look(self) -> Cluster:
+        """Return the machines that are there by now."""
+        come = sum(when <= self.now for when in self._coming)
+        if come:
+            self._coming = [when for when in self._coming if when > self.now]
+            new = [replace(self._like, name=self._name()) for _ in range(come)]
+            self._cluster = self._cluster.became((*self._cluster.nodes, *new))
+        return self._cluster
+
+    def _name(self) -> str:
+        number = next(n for n in range(len(self._used) + 1) if f"node-{n}" not in self._used)
+        self._used.add(f"node-{number}")
+        return f"node-{number}"
+
+
+class Leftovers:
+    """Counts what has been sent to each instance and is not executed yet.
+
+    An instance that a plan takes away goes on where it is until all is done that was sent to it
+    before. So there may be something left on a node that no plan has an instance on.
+
+    Args:
+        topology: the job.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._left: dict[str, Integers] = {
+            name: np.zeros(0, dtype=np.int64) for name in topology.order if topology.inputs(name)
+        }
+
+    def add(self, batch: Stretch) -> None:
+        """Take in what was sent and executed in a batch."""
+        for name, left in self._left.items():
+            count = len(batch.nodes[name])
+            total = np.zeros(count, dtype=np.int64)
+            total[: len(left)] = left
+            for edge in self._topology.inputs(name):
+                total += np.bincount(batch.sent[edge.name].instances, minlength=count)
+            self._left[name] = total - np.bincount(batch.served[name].instances, minlength=count)
+
+    def nodes(self, batch: Stretch) -> set[str]:
+        """Return the nodes on which there is something to do, where a batch has instances."""
+        found = ((batch.nodes[name], left) for name, left in self._left.items())
+        return {nodes[place] for nodes, left in found for place in np.flatnonzero(left).tolist()}
