@@ -236,7 +236,8 @@ class Coordinator:
         self._learn(committed, merged, summary)
         # 4. Say what is to change with the next batch.
         self._change = self._decide(merged)
-        self._provide(assignment)
+        change, now = self._change.plan, time.monotonic()
+        self._loop.provide(self._plan, change, [self._layout], batch, now)
         # 5. Remove files that no one needs any more, now and then.
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
@@ -276,11 +277,6 @@ class Coordinator:
         self._meet(self._look())
         seen = Observed(self._statistics, lambda hop: pairs_of(reports, hop))
         return self._loop.decide(self._plan, seen, self._limits)
-
-    def _provide(self, assignment: Assignment) -> None:
-        """Have nodes acquired and given back as the plan wants that this batch was done under."""
-        layouts, batch = (assignment.work.layout, self._layout), assignment.ticket.batch
-        self._loop.provide(self._plan, self._change.plan, layouts, batch, time.monotonic())
 
     def _statistics(self, pasts: Pasts) -> Statistics:
         """Return what was seen in the epoch, and begin to count the next."""

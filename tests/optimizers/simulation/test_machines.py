@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimizers import Cluster, Deployment, Fixed, Node, Operator, Optimizer, Plan, Topology
+from optimizers import Cluster, Deployment, Node, Operator, Optimizer, Plan, Topology
 from optimizers.errors import InvalidValueError
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 from optimizers.simulation.machines import SimulatedMachines
