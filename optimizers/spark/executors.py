@@ -121,13 +121,16 @@ def _context() -> Any:
 
 
 def _listed(java: Any) -> dict[str, tuple[str, int]]:
-    """Return for each executor but the driver its host and its cores."""
+    """Return for each executor but the driver its host and its cores.
+
+    One that has just come has no address in Spark's books yet, and is left out.
+    """
     found = {}
     store = java.sc().statusStore().executorList(True)  # noqa: FBT003
     for number in range(store.size()):
         executor = store.apply(number)
-        if executor.id() != "driver":
-            host = str(executor.hostPort()).rpartition(":")[0]
+        host = str(executor.hostPort()).rpartition(":")[0]
+        if host and executor.id() != "driver":
             found[str(executor.id())] = host, int(executor.totalCores())
     return found
 
