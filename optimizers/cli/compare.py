@@ -31,9 +31,10 @@ def _on_spark(options: argparse.Namespace, _: Workload) -> Iterator[Engine]:
 
     cores = "*" if options.cores is None else options.cores
     with (
-        TemporaryDirectory(prefix="penstock-compare-") as folder,
-        quiet_session(cores) as session,
+        TemporaryDirectory(prefix="penstock-compare-") as own,
+        quiet_session(cores, options.master) as session,
     ):
+        folder = own if options.checkpoint is None else options.checkpoint
         yield SparkEngine(checkpoint=folder, spark=session, every=options.every)
 
 
@@ -57,6 +58,16 @@ def _check_engine(options: argparse.Namespace) -> None:
                 f"cores={options.cores} means nothing to a simulation, where no instance is in "
                 "another's way; leave it out, or take --engine spark"
             )
+    if (options.master is None) is not (options.checkpoint is None):
+        raise InvalidValueError(
+            f"master={options.master!r} and checkpoint={options.checkpoint!r}: a cluster needs an "
+            "empty folder that all its machines share; give both or neither"
+        )
+    if options.master is not None and (options.engine == "simulation" or options.cores is not None):
+        raise InvalidValueError(
+            f"master={options.master!r} means nothing to a simulation, and takes the cores that "
+            "there are; leave it out, or --engine and --cores"
+        )
     if options.rate is not None and options.engine == "spark":
         raise InvalidValueError(
             f"rate={options.rate} means nothing on Spark, where a batch comes when the one before "
@@ -103,6 +114,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scale", type=float, default=1.0, help="how large the workload is (default: 1)")
     add("--seed", type=int, default=0, help="of the workload (default: 0)")
     add("--cores", type=int, help="how many cores Spark uses (default: all)")
+    add(
+        "--master",
+        metavar="URL",
+        help="of the cluster on whose hosts Spark runs it, such as spark://host:7077 (default: "
+        "this machine, where nodes are only thought of)",
+    )
+    add(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="an empty folder on storage that the machines of --master share",
+    )
     add(
         "--rate",
         type=float,
@@ -162,7 +184,10 @@ def run(options: argparse.Namespace) -> int:
 
 def show(comparison: Comparison, console: Console) -> None:
     """Print a comparison: in colour where that is seen, else as plain text."""
-    console.print(f"{comparison.where}, {comparison.nodes} nodes", highlight=False, soft_wrap=True)
+    nodes = f"{comparison.nodes} nodes"
+    if comparison.hosts:
+        nodes += f", of them hosts: {', '.join(comparison.hosts)}"
+    console.print(f"{comparison.where}, {nodes}", highlight=False, soft_wrap=True)
     console.print()
     if console.is_terminal:
         console.print(_coloured(comparison))

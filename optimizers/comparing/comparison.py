@@ -30,6 +30,7 @@ class Comparison:
         warm_up: how many batches at the beginning are left out of all figures.
         variants: what each came to.
         failed: the variants that an error ended, which have no figures; and in a line, which.
+        hosts: the names of the nodes that are real hosts; none where all are only thought of.
     """
 
     title: str
@@ -40,10 +41,12 @@ class Comparison:
     warm_up: int
     variants: tuple[Outcome, ...]
     failed: Mapping[str, str] = field(default_factory=FrozenMap)
+    hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variants", tuple(self.variants))
         object.__setattr__(self, "failed", FrozenMap(self.failed))
+        object.__setattr__(self, "hosts", tuple(self.hosts))
         if not self.variants:
             raise InvalidValueError("a comparison of nothing says nothing; give a variant")
         numbers = [[batch.first for batch in outcome.batches] for outcome in self.variants]
@@ -117,6 +120,7 @@ class Comparison:
             "where": self.where,
             "nodes": self.nodes,
             "imagined": self.imagined,
+            "hosts": list(self.hosts),
             "warm_up": self.warm_up,
             "variants": [outcome.to_dict() for outcome in self.variants],
         }
@@ -140,6 +144,7 @@ class Comparison:
             record.take("warm_up", int),
             tuple(record.each("variants", Outcome.from_record)),
             record.mapping("failed", _text),
+            record.strings("hosts"),
         )
 
 

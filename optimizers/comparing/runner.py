@@ -83,6 +83,7 @@ def run_comparison(  # noqa: PLR0913
         warm_up=warm_up,
         variants=tuple(outcome for outcome in outcomes if outcome is not None),
         failed=FrozenMap({run.name: run.reason for run in runs if run.failure is not None}),
+        hosts=harness.hosts,
     )
 
 

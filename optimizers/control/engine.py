@@ -101,7 +101,9 @@ class Harness(Protocol):
     nodes: int
     """On how many nodes."""
     imagined: bool
-    """Whether the nodes are only simulated, or all on one machine."""
+    """Whether the nodes are only thought of, on hosts that are others or one."""
+    hosts: tuple[str, ...]
+    """The nodes that are hosts, as jobs begin; none where all are thought of, or simulated."""
     computes: bool
     """Whether jobs are computed, so that there are results to be checked."""
     keeps_output: bool

@@ -32,6 +32,7 @@ class SimulationHarness:
     computes = False
     keeps_output = False
     imagined = False
+    hosts: tuple[str, ...] = ()
     wanted = "a Stream, or an Arrow table"
 
     def __init__(self, engine: "SimulationEngine", topology: Topology) -> None:

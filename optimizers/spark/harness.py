@@ -14,6 +14,7 @@ from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.storage.location import Location
+from optimizers.spark.executors import HostReader
 from optimizers.spark.session import local_session
 from optimizers.topology import Topology
 
@@ -37,16 +38,20 @@ class SparkHarness:
 
     def __init__(self, engine: "SparkEngine", topology: Topology) -> None:
         session = engine.spark or local_session()
-        widest = max(operator.parallelism for operator in topology.operators)
-        cluster = engine.cluster or Cluster.uniform(widest)
-        self._engine = replace(engine, spark=session, cluster=cluster)
+        # 1. Where there are several hosts they are the nodes, and each variant follows them as any
+        # job does. Else nodes are thought of, and stay. No variant acquires what others would get.
+        cluster, there = engine.cluster, HostReader(session)()
+        if cluster is None and len(there) < 2:
+            cluster = Cluster.uniform(max(operator.parallelism for operator in topology.operators))
+        self._engine = replace(engine, spark=session, cluster=cluster, provisioner=None)
         self._session = session
         self._topology = topology
-        master = str(session.sparkContext.master)
-        self.where = f"Spark {session.version} on {master}"
-        self.nodes = len(cluster.nodes)
-        on_one_machine = master.startswith("local") and not master.startswith("local-cluster")
-        self.imagined = self.nodes > 1 and on_one_machine
+        # 2. What is told of them.
+        names = sorted(there) if cluster is None else [node.name for node in cluster.nodes]
+        self.where = f"Spark {session.version} on {session.sparkContext.master}"
+        self.nodes = len(names)
+        self.hosts = tuple(name for name in names if len(there) > 1 and name in there)
+        self.imagined = self.nodes > 1 and not self.hosts
         self.keeps_output = engine.settings.keep_output
 
     def takes(self, rows: Any) -> bool:

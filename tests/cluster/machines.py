@@ -5,8 +5,10 @@ joins; then the plan wants a node less, which Spark gives back, and one more, wh
 After each batch it is told where the plan has instances and where Spark has run them. It fails if
 they are elsewhere than the plan says, a batch after the killed worker; if what counts as local is
 not what was local; if a node is given back that has an instance; or if a key is not counted right.
+At the end a comparison has to run on these hosts, and to say so.
 """
 
+import json
 import sys
 import tempfile
 import threading
@@ -21,7 +23,7 @@ import pyarrow.parquet as pq
 from stage_metrics import group_metrics
 from standalone import Host, another_worker, session_on, standalone
 
-from optimizers import Optimizer, Plan, Topology
+from optimizers import Locality, Optimizer, Plan, Topology, compare
 from optimizers.folds import Count, Emit
 from optimizers.spark import SparkEngine, SparkExecutors
 from optimizers.spark.engine import StreamingRun
@@ -33,6 +35,11 @@ INSTANCES = 3
 PATIENCE = 120.0
 KILLED, JOINING = "127.0.0.7", "127.0.0.9"
 HOP = ("first", "second")
+JOB = (
+    Topology.source("in", parallelism=INSTANCES)
+    .then("first", key="k", parallelism=INSTANCES, apply=Count(emit=Emit.TUPLES))
+    .then("second", key="l", parallelism=INSTANCES, apply=Count())
+)
 WANTED = {3: 2, 5: 3}
 """After which batches the optimizer wants how many nodes."""
 
@@ -61,9 +68,6 @@ class Story:
         self._batches = 0
         self._read = HostReader(session)
         self.failures: list[str] = []
-        job = Topology.source("in", parallelism=INSTANCES)
-        job = job.then("first", key="k", parallelism=INSTANCES, apply=Count(emit=Emit.TUPLES))
-        job = job.then("second", key="l", parallelism=INSTANCES, apply=Count())
         engine = SparkEngine(
             checkpoint=str(folder / "job"),
             spark=session,
@@ -72,7 +76,7 @@ class Story:
             provisioner=SparkExecutors(),
         )
         rows = session.readStream.schema("k long, l long").parquet(str(self._input))
-        self.stream: StreamingRun = engine.start(job, rows, Wanting())
+        self.stream: StreamingRun = engine.start(JOB, rows, Wanting())
 
     @property
     def hosts(self) -> set[str]:
@@ -179,8 +183,24 @@ def main() -> int:
         if (totals.provisioned, totals.refused) != (2, 0):
             story.failures.append(f"nodes were asked for or given back as in {totals}")
         story.stream.stop()
+        story.failures += _compared(session, folder)
     _say("\n".join(story.failures) or "all is as it should be")
     return bool(story.failures)
+
+
+def _compared(session, folder: Path) -> list[str]:
+    """Compare two ways to run the job, and return what is wrong with it."""
+    keys = np.arange(KEYS)
+    batches = [pa.table({"k": keys, "l": (keys * 7) % KEYS})] * 3
+    engine = SparkEngine(checkpoint=str(folder / "compared"), spark=session, every=1)
+    found = compare(JOB, batches, {"hash": None, "ours": Locality()}, engine=engine, warm_up=1)
+    told = json.loads(found.to_json())
+    hosts = sorted(HostReader(session)())
+    _say(f"compared on {told['hosts']}, imagined: {told['imagined']}\n{found.summary()}")
+    failures = [] if found.correct else ["the results of the comparison are wrong"]
+    if (told["hosts"], told["nodes"], told["imagined"]) != (hosts, len(hosts), False):
+        failures.append(f"compared on {told['nodes']} nodes, hosts {told['hosts']}, not {hosts}")
+    return failures
 
 
 def _used(run) -> set[str]:

@@ -39,8 +39,8 @@ def asked(monkeypatch):
     seen = {"result": comparison()}
 
     @contextmanager
-    def session(cores):
-        seen["cores"] = cores
+    def session(cores, master):
+        seen.update(cores=cores, master=master)
         yield SparkSession.__new__(SparkSession)  # that is never asked anything
 
     def compared(topology, stream, variants, **options):
@@ -59,6 +59,7 @@ def test_without_arguments_it_compares_hash_the_published_method_and_ours(asked,
     shown = capsys.readouterr()
     assert ["hash", "published", "locality"] == list(asked["variants"])
     assert (12, 3, "*") == (asked["batches"], asked["engine"].every, asked["cores"])
+    assert asked["master"] is None
     assert "" == shown.err
     assert comparison().table() in shown.out
     assert comparison().summary() in shown.out
@@ -88,6 +89,13 @@ def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
     assert "THE RESULTS OF ours ARE WRONG" in capsys.readouterr().out
 
 
+def test_it_runs_on_a_cluster_where_one_is_named(asked, tmp_path):
+    assert 0 == main(["compare", "--master", "spark://host:7077", "--checkpoint", str(tmp_path)])
+
+    assert "spark://host:7077" == asked["master"]
+    assert str(tmp_path) == asked["engine"].checkpoint
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -104,6 +112,9 @@ def test_wrong_results_are_shown_and_end_with_exit_code_1(asked, capsys):
         (["--json", "/proc/x.json"], "/proc/x.json cannot be written"),
         (["--json", "/proc"], "/proc cannot be written"),
         (["--scale", "1e9"], "scale=1000000000.0 is out of range"),
+        (["--master", "m"], "master='m' and checkpoint=None: a cluster needs an empty folder"),
+        (["--checkpoint", "x"], "master=None and checkpoint='x': a cluster needs an empty"),
+        (["--master", "m", "--checkpoint", "x", "--cores", "2"], "master='m' means nothing to a"),
         (["--rate", "10"], "rate=10.0 means nothing on Spark, where a batch comes when the one"),
         (["--engine", "simulation", "--rate", "0"], "rate=0.0 is out of range"),
         (["--engine", "simulation", "--cores", "2"], "cores=2 means nothing to a simulation"),

@@ -1,5 +1,6 @@
 """What a comparison makes of its facts: figures, marks, sentences, and a document."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -284,11 +285,13 @@ OUTCOMES = st.builds(
     title=st.text(),
     nodes=st.integers(1),
     imagined=st.booleans(),
+    hosts=st.lists(st.text(), max_size=2).map(tuple),
 )
-def test_a_comparison_is_the_same_after_json(variants, title, nodes, imagined):
-    written = Comparison(title, "job", "here", nodes, imagined, 0, variants)
+def test_a_comparison_is_the_same_after_json(variants, title, nodes, imagined, hosts):
+    written = Comparison(title, "job", "here", nodes, imagined, 0, variants, hosts=hosts)
 
     assert written == Comparison.from_json(written.to_json())
+    assert [*hosts] == json.loads(written.to_json())["hosts"]
 
 
 def test_a_document_with_a_field_too_many_is_refused():

@@ -126,7 +126,7 @@ def test_it_says_what_it_ran_on_and_is_the_same_after_json(compared):
 
     assert "pairs" == found.title
     assert "on local[2]" in found.where
-    assert (2, True) == (found.nodes, found.imagined)
+    assert (2, True, ()) == (found.nodes, found.imagined, found.hosts)
     assert "ours keeps 100% of the tuples" in found.summary()
     assert found == Comparison.from_json(found.to_json())
 
