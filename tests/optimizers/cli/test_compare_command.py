@@ -102,7 +102,7 @@ def test_it_runs_on_a_cluster_where_one_is_named(asked, tmp_path):
         (["posts"], "unknown workload 'posts'; known: 'reach', 'shuffled', 'trending'"),
         (["no_such_module:orders"], "workload 'no_such_module:orders' cannot be imported"),
         (["math:pi"], "workload 'math:pi' is a float and no Workload"),
-        (["--with", "albic"], "unknown strategy 'albic'"),
+        (["--with", "borealis"], "unknown strategy 'borealis'"),
         (["--batches", "2"], "batches=2 is out of range; it must be at least 3"),
         (["--scale", "0"], "scale=0.0 is out of range"),
         (["--seed", "-1"], "seed=-1 is out of range"),

@@ -317,7 +317,8 @@ class TestDuringARun:
         assert dict.fromkeys(range(20), 4) == driver.results("a") == driver.results("b")
         assert [False, True, True] == [said.fits for said in driver.coordinator.decisions]
 
-    def test_that_left_while_an_optimizer_thought_are_not_brought_back_by_it(self, tmp_path):
+    @pytest.mark.parametrize("name", ["x", "y"])
+    def test_that_left_while_an_optimizer_thought_are_not_brought_back_by_it(self, tmp_path, name):
         hosts, gate = Hosts(cluster_of("x", "y")), threading.Event()
 
         class Slow(Optimizer):
@@ -325,7 +326,7 @@ class TestDuringARun:
                 if not statistics:
                     return Plan()
                 gate.wait(60)
-                return Plan(placement={"a": placed("x", "x", "x", "x")})
+                return Plan(placement={"a": placed(name, name, name, name)}, batch={"s": 7})
 
         driver = Driver(tmp_path, JOB, Slow(), cluster=hosts, meanwhile=True)
         driver.batch(TUPLES)
@@ -334,9 +335,12 @@ class TestDuringARun:
         while driver.coordinator.is_thinking:
             time.sleep(0.001)
         driver.batch(TUPLES)
+        driver.batch(TUPLES)
 
-        (said,) = [said for said in driver.coordinator.decisions if said.refused]
-        assert "unknown node 'x'" in said.refused
+        refused = [said.refused for said in driver.coordinator.decisions if said.refused]
+        assert (name == "x") == bool(refused)
+        assert all("unknown node 'x'" in one for one in refused)
+        assert ({} if name == "x" else {"s": 7}) == driver.coordinator.plan.batch
         assert ("y",) * 4 == homes_of(driver)
 
     def test_flows_are_counted_by_where_instances_are_in_each_batch(self, tmp_path):

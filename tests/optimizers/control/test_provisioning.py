@@ -331,6 +331,18 @@ class TestDuringARun:
 
         assert [] == hosts.released
 
+    def test_a_node_that_drains_and_is_given_something_all_the_same_is_kept(self, tmp_path):
+        hosts = Hosts("m", "n")
+        back = Deployment(("n",) * 4, tuple(group % 4 for group in range(8)))
+        plans = [Plan(drain=("n",)), Plan(placement={"a": back})]
+        driver = Driver(tmp_path, JOB, plans, cluster=hosts, provisioning=Provisioning(hosts))
+
+        for _ in range(3):
+            driver.batch(TUPLES)
+
+        assert [] == hosts.released
+        assert {"m", "n"} == used(driver)
+
     def test_errors_and_advice_never_end_a_job(self, tmp_path):
         hosts = Hosts("m", "n")
         hosts.fails = True
