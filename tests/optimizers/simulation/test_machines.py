@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimizers import Cluster, Deployment, Node, Operator, Optimizer, Plan, Topology
+from optimizers import Cluster, Deployment, Fixed, Node, Operator, Optimizer, Plan, Topology
 from optimizers.errors import InvalidValueError
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 from optimizers.simulation.machines import SimulatedMachines
@@ -55,6 +55,17 @@ def test_nodes_come_after_their_delay_and_get_a_share(delay, first):
     assert ["1 node more was asked for"] == [note.text for one in told for note in one.notes]
     assert (1, 0) == (run.totals.provisioned, run.totals.refused)
     assert tuple(sorted(three)) == tuple(sorted(optimizer.seen[-1]))
+
+
+def test_work_goes_on_the_cores_of_nodes_that_come():
+    def latency(optimizer):
+        cluster = Cluster((Node("x", cores=1),))
+        return run_of(optimizer, cluster=cluster, work={"a": Work(0.012)}).batches[-1].latency.mean
+
+    # 1.2 cores are needed. On one, tuples of the last second wait for a sixth of those before; on
+    # two, only for each other, and for what the first batch left, which is done by then.
+    assert latency(Fixed(Plan())) > 1.5
+    assert latency(Wanting(Plan(nodes=2))) < 0.05
 
 
 def test_a_node_is_given_back_after_a_batch_in_which_nothing_was_on_it():
