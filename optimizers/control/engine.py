@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
 from optimizers.control.summary import BatchSummary
@@ -38,6 +39,10 @@ class JobRun(Protocol):
     @property
     def layout(self) -> Layout:
         """The job as the plan in force lays it out."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machines that are there, as the plan in force has them."""
 
 
 class Engine(Protocol):

@@ -47,6 +47,8 @@ class RunSummary:
             instance and a free network, see `optimizers.control.summary.makespan`; None where the
             engine does not tell.
         sources: what came to each source in all epochs that are over, as far as that is known.
+        nodes: the names of the nodes that are there; none of some batches only.
+        wanted: how many nodes the plan in force wants; None for as many as there are.
     """
 
     batches: int
@@ -62,6 +64,8 @@ class RunSummary:
     changed: int = 0
     makespan: float | None = None
     sources: Mapping[str, SourceStatistics] = FrozenMap()
+    nodes: tuple[str, ...] = ()
+    wanted: int | None = None
 
     @classmethod
     def of(
@@ -92,6 +96,8 @@ class RunSummary:
             decisions=tuple(map(DecisionFacts.of, run.decisions)),
             latency=latency,
             sources=run.totals.sources,
+            nodes=tuple(node.name for node in run.cluster.nodes),
+            wanted=run.plan.nodes,
         )
 
     @classmethod
@@ -207,6 +213,8 @@ class RunSummary:
             record.take("changed", int, 0),
             record.optional("makespan", float),
             FrozenMap(record.mapping("sources", _source)),
+            record.strings("nodes"),
+            record.optional("wanted", int),
         )
 
 

@@ -25,7 +25,7 @@ JOB = (
     .then("b", key="l", parallelism=2, key_groups=16)
 )
 COLUMNS = {"k": np.arange(120) % 7, "l": np.arange(120) % 5}
-WIDER = Fixed(Plan(parallelism={"a": 4}))
+WIDER = Fixed(Plan(parallelism={"a": 4}, nodes=3))
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,8 @@ def test_both_count_the_same(on_the_runner, in_the_simulation):
     assert [each.tuples for each in here.edges] == [each.tuples for each in there.edges]
     assert 0 < between[0].local == there.edges[1].local < 120
     assert here.decisions[0].text == there.decisions[0].text
+    names = tuple(node.name for node in CLUSTER.nodes)
+    assert (names, 3) == (here.nodes, here.wanted) == (there.nodes, there.wanted)
 
 
 def test_what_an_engine_does_not_know_is_absent(on_the_runner, in_the_simulation):
