@@ -236,8 +236,7 @@ class Coordinator:
         self._learn(committed, merged, summary)
         # 4. Say what is to change with the next batch.
         self._change = self._decide(merged)
-        change, now = self._change.plan, time.monotonic()
-        self._loop.provide(self._plan, change, [self._layout], batch, now)
+        self._loop.provide(self._plan, self._change.plan, [self._layout], batch, time.monotonic())
         # 5. Remove files that no one needs any more, now and then.
         if batch % _CLEANED_EVERY == _CLEANED_EVERY - 1:
             self._checkpoint.clean(self._keep)
