@@ -17,6 +17,7 @@ _COMMANDS = {
     "strategies": "list the strategies to compare",
     "workloads": "list the workloads to compare them on",
     "state": "look into the checkpoint of a job",
+    "calibrate": "measure what a micro-batch takes here",
     "doctor": "see whether this machine has what it takes",
 }
 """The commands. Each has a module here, with `add_arguments` and `run`."""
@@ -27,6 +28,7 @@ examples:
   penstock compare shuffled             the same where there is nothing to gain
   penstock compare --with hash --with 'mine=locality(worth=0)+osg' --json found.json
   penstock compare my_module:my_workload --with hash --with d-choices
+  penstock calibrate --json here.json   what a batch takes here, for aeolus(costs='here.json')
   penstock state CHECKPOINT             what a job keeps
   penstock doctor --start               whether this machine has what it takes
 """

@@ -11,6 +11,7 @@ from batching.stage_planner import cheapest, cores_for, fastest, highest_rate
 from batching.stages import BatchTime, StageCosts, StageJob, Stages, batch_time
 from batching.steadiness import Steadiness
 from batching.tuple_costs import Shipping
+from optimizers.calibration import Calibration
 from optimizers.cluster import Cluster
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
@@ -66,8 +67,8 @@ class Aeolus(Optimizer):
         byte: seconds for a byte in it; None for what was measured.
         cores: how many tasks run at a time in micro-batches; None for what the engine says.
         longest: how many seconds a micro-batch may take after a burst.
-        costs: constants of micro-batches, by their names in `StageCosts`, in place of what was
-            measured.
+        costs: constants of micro-batches in place of what was measured: by their names in
+            `StageCosts`, or the file of a calibration, see `penstock calibrate`.
 
     References:
         M. Sax, M. Castellanos, Q. Chen, M. Hsu, "Performance optimization for distributed
@@ -103,7 +104,9 @@ class Aeolus(Optimizer):
             if getattr(self, name) is not None:
                 checks.amount(name, getattr(self, name))
         checks.whole("batch_bytes", self.batch_bytes, at_least=1)
-        object.__setattr__(self, "costs", stages.given_costs(self.costs))
+        if isinstance(self.costs, str):
+            object.__setattr__(self, "costs", Calibration.load(self.costs))
+        stages.given_costs(self.costs)
 
     @staticmethod
     def published(*, message: float = 1e-4, byte: float = 1e-8) -> PublishedAeolus:
@@ -114,16 +117,18 @@ class Aeolus(Optimizer):
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose instances, batches and admission once for each level of the load."""
-        seen = observed_dataflow(topology, statistics)
+        execution = statistics.execution
+        batches = execution is not None and execution.micro_batches
+        seen = observed_dataflow(topology, statistics, with_shipping=batches)
         if seen is None:
             return Plan()
-        if statistics.execution is None:
+        if execution is None:
             return self._nothing("the engine does not say how it runs a job (Statistics.execution)")
         if self.rate is not None:
             seen = seen.at(self.rate)
         if not seen.flow.rates.sum():
             return self._nothing("nothing comes in; say rate= to plan for what will")
-        if statistics.execution.micro_batches:
+        if batches:
             return _ByStages(self, topology, cluster, statistics, current, seen).plan()
         return self._by_tuples(topology, statistics, current, seen)
 
@@ -256,6 +261,11 @@ class _ByStages:
         costs = self._costs(job, present, cores)
         chosen = self._chosen(job, present, costs, cores, rate * (1 + settings.headroom))
         # 3. What has to change for that.
+        costs_of = settings.costs if isinstance(settings.costs, Calibration) else None
+        rows = rate * chosen.period if math.isfinite(chosen.period) else 0.0
+        beyond = stages.beyond_measured(costs_of, job, chosen.stages, cores, rows)
+        if beyond:
+            self._notes.append(settings.note(JOB, beyond))
         plan = stages.as_plan(job, chosen.stages, present, self._layout, self._cluster)
         admit = self._admitted(chosen.time)
         figures = {"rate": rate, "off": 1.0}
@@ -284,7 +294,7 @@ class _ByStages:
         return stages.stage_job(self._observed.flow, self._topology, hosts, self._source_tasks)
 
     def _costs(self, job: StageJob, present: Stages, cores: int) -> StageCosts:
-        given = self._settings.costs
+        given = stages.given_costs(self._settings.costs)
         measured = stages.measured_costs(self._seen.batch_times, job, present, cores)
         assumed = [name for name in measured.assumed if name not in given]
         if assumed:

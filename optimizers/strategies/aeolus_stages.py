@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from batching.dataflow import Dataflow
-from batching.stages import ALONE, BatchTime, StageCosts, StageJob, Stages, features
+from batching.errors import OutsideRangeError
+from batching.stages import ALONE, FEATURES, BatchTime, StageCosts, StageJob, Stages, features
 from grouping.groupings import Grouping, LocalOrShuffle, Shuffle
 from optimizers import batch_time as seen_times
+from optimizers.calibration import Calibration
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment
 from optimizers.errors import UnknownNameError
@@ -81,7 +83,13 @@ def source_tasks_of(times: Sequence[seen_times.BatchTime], topology: Topology) -
 
 
 def given_costs(costs: Any) -> Mapping[str, float]:
-    """Return constants of a batch that are given in place of what is measured, or refuse them."""
+    """Return constants of a batch that are given in place of what is measured, or refuse them.
+
+    Those of a calibration are the ones that it has measured.
+    """
+    if isinstance(costs, Calibration):
+        constants = costs.fit.constants.tolist()
+        return FrozenMap(dict(zip(costs.fit.names, constants, strict=True)))
     if isinstance(costs, StageCosts):
         return FrozenMap({field.name: getattr(costs, field.name) for field in fields(costs)})
     known = [field.name for field in fields(StageCosts)]
@@ -184,6 +192,21 @@ def as_plan(
         },
         placement={name: home for name, home in placement.items() if home != layout.homes[name]},
     )
+
+
+def beyond_measured(
+    calibration: Calibration | None, job: StageJob, stages: Stages, cores: int, rows: float
+) -> str:
+    """Return where a plan is outside of what a calibration has measured; empty if it is not."""
+    if calibration is None:
+        return ""
+    counted = dict(zip(FEATURES, features(job, stages, cores, rows).tolist(), strict=True))
+    try:
+        calibration.fit.predict([[counted[name] for name in calibration.fit.names]])
+    except OutsideRangeError as error:
+        told = str(error).removeprefix("counted[0]: ").partition(";")[0]
+        return f"the plan is beyond what was calibrated: {told}"
+    return ""
 
 
 def most_rows(time: BatchTime, longest: float) -> float:

@@ -33,10 +33,18 @@ class ObservedDataflow:
         return replace(self, flow=replace(self.flow, rates=shares * rate))
 
 
-def observed_dataflow(topology: Topology, statistics: Statistics) -> ObservedDataflow | None:
+def observed_dataflow(
+    topology: Topology, statistics: Statistics, *, with_shipping: bool = False
+) -> ObservedDataflow | None:
     """Return what was seen of a job; None where no operator was seen to receive a tuple.
 
     What was not seen is taken from what was, or for nothing, and named as assumed.
+
+    Args:
+        topology: the job.
+        statistics: what was seen.
+        with_shipping: whether the seconds of an operator are to have in them what it worked to
+            route and pack what it emitted, where that was seen.
 
     >>> from optimizers.statistics import EdgeStatistics, OperatorStatistics
     >>> job = Topology.source("words").then("count", key="word")
@@ -51,14 +59,15 @@ def observed_dataflow(topology: Topology, statistics: Statistics) -> ObservedDat
     """
     if not any(seen.tuples for seen in statistics.operators.values()):
         return None
-    return _Reading(topology, statistics).result()
+    return _Reading(topology, statistics, with_shipping=with_shipping).result()
 
 
 class _Reading:
     """Puts a dataflow together, and takes down what had to be assumed."""
 
-    def __init__(self, topology: Topology, statistics: Statistics) -> None:
+    def __init__(self, topology: Topology, statistics: Statistics, *, with_shipping: bool) -> None:
         self._topology = topology
+        self._with_shipping = with_shipping
         self._seen = statistics
         self._assumed: list[tuple[str, str]] = []
 
@@ -98,7 +107,8 @@ class _Reading:
     def _seconds(self, name: str) -> float:
         seen = self._seen.operators.get(name)
         if seen is not None and seen.tuples:
-            return seen.seconds / seen.tuples
+            shipping = seen.shipping if self._with_shipping else None
+            return (seen.seconds + (shipping or 0.0)) / seen.tuples
         self._assume(name, "it received nothing, so what a tuple takes is not known; taken for 0 s")
         return 0.0
 

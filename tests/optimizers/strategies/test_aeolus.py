@@ -11,7 +11,7 @@ from batching.planner_published import plan_as_published
 from batching.stages import StageCosts
 from batching.tuple_costs import Shipping
 from grouping.groupings import LocalOrShuffle, PartialKey
-from optimizers import Cluster, Plan, Topology
+from optimizers import Cluster, Node, Plan, Topology
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
@@ -52,6 +52,7 @@ BATCHES = replace(
     TUPLES,
     execution=Execution(micro_batches=True, slots=4, sized=("s",)),
     sources={"s": replace(SOURCE, arrived=2_000)},
+    operators={name: replace(seen, shipping=None) for name, seen in TUPLES.operators.items()},
 )
 COSTS = {"base": 0.1, "stage": 0.05, "task": 0.05, "work": 1.0}
 
@@ -183,7 +184,12 @@ class TestTuples:
         stream = Stream.steady({"k": np.arange(6000) % 97}, rate=2000.0)
         work = {"parse": Work(0.001), "count": Work(0.0004)}
         engine = SimulationEngine(
-            network=Network(per_batch=0.0004), batch_seconds=0.1, work=work, cluster=NODES
+            network=Network(per_batch=0.0004),
+            batch_seconds=0.1,
+            work=work,
+            cluster=Cluster(
+                tuple(Node(f"node-{place}", capacity=4, cores=4) for place in range(3))
+            ),
         )
         job = Topology.source("s", parallelism=2).then("parse").then("count", key="k")
 
@@ -235,6 +241,16 @@ class TestMicroBatches:
         plan = ask(replace(BATCHES, sources={"s": source}), strategy)
 
         assert 1 == plan.parallelism["count"]
+
+    def test_what_is_sent_is_work_of_its_sender(self):
+        costly = {
+            **BATCHES.operators,
+            "s": replace(BATCHES.operators["s"], shipping=80.0),  # 8 ms a tuple, in 2 tasks
+        }
+
+        plan = ask(replace(BATCHES, operators=costly), Aeolus(costs=COSTS, rate=400.0))
+
+        assert "50.0% of the rows of 's' are in one task" in told(plan)
 
     def test_a_bound_saves_cores(self):
         quick = ask(BATCHES, Aeolus(costs=COSTS, change=0.0))
