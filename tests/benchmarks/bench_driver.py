@@ -86,7 +86,7 @@ def _batches(name: str, many: ManyReports) -> list[Result]:
 def _commit(coordinator: Coordinator, arriving: list[pa.RecordBatch]) -> None:
     assignment = coordinator.assign()
     reports = [Reports.from_parcel(parcel) for parcel in from_batches(arriving)]
-    coordinator.commit(assignment, reports, 1.0)
+    coordinator.commit(assignment, reports, 1.0, timing=ManyReports.clock)
 
 
 def _peak(coordinator: Coordinator, arriving: list[pa.RecordBatch]) -> float:

@@ -4,7 +4,7 @@ A source feeds two keyed operators, one after the other, each with ``instances``
 sender sends to every instance. Each task tells what it tells in a job of that size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from optimizers import Cluster, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
+from optimizers.runtime.driver.taking_apart import BatchClock, StageClock
 from optimizers.runtime.observe.observation import Observation, Sighting
 from optimizers.runtime.state.file import Kind, StateFile
 from optimizers.runtime.storage.location import Location
@@ -74,7 +75,7 @@ class ManyReports:
             parcels = [parcel for task in coming for parcel in self._onward(stage, coming[task])]
             parcels += [
                 report.to_parcel(collector(layout, stage, report.sender))
-                for report in self._reports(name, batch)
+                for report in self._reports(stage, name, batch)
             ]
             for parcel in parcels:
                 following.setdefault(parcel.task, []).append(parcel)
@@ -86,7 +87,13 @@ class ManyReports:
             return passed_on(self.work.layout, stage, parcels)
         return iter(parcels)
 
-    def _reports(self, name: str, batch: int) -> Iterator[TaskReport]:
+    @staticmethod
+    def clock(stages: Sequence[int]) -> BatchClock:
+        """Return when a batch ran, and its stages."""
+        clocks = [StageClock(number, number, number + 1.0) for number in stages]
+        return BatchClock(len(stages) + 0.1, 0.0, 0.0, clocks, len(stages) + 0.1)
+
+    def _reports(self, stage: int, name: str, batch: int) -> Iterator[TaskReport]:
         """Yield what the instances of an operator tell."""
         edges = [edge.target for edge in self.job.edges]
         into = edges.index(name) if name in edges else None
@@ -100,6 +107,12 @@ class ManyReports:
                 emitted=_TUPLES * len(out),
                 seconds=0.1 + number * 1e-6,
                 shipping=0.05,
+                wall=0.1,
+                keeping=0.02,
+                machine=f"host-{number}",
+                began=float(stage),
+                ended=stage + 0.9,
+                stage=stage,
                 received=NO_FLOWS if into is None else self._received(into, number),
                 sent=self._sent(self.job.edges.index(out[0]), number) if out else NO_FLOWS,
                 observed=tuple(self._seen(name, number)),

@@ -280,13 +280,15 @@ class TestDamage:
         plan = Path(task.checkpoint) / "plans" / f"{2:010}.json"
         plan.write_text('{"torn')
         engine = SparkEngine(checkpoint=task.checkpoint, cluster=Cluster.uniform(2), every=1)
-        resumed = Run(engine, spark, victim.topology(task), Restless(0), None)
+
+        def resumed():
+            return Run(engine, spark, victim.topology(task), Restless(0), None)
 
         for _ in range(2):
             with pytest.raises(CheckpointError, match=plan.name):
-                resumed.execute(batches(spark, task, 3)[2])
+                resumed()
         plan.unlink()
-        resumed.execute(batches(spark, task, 3)[2])
+        resumed().execute(batches(spark, task, 3)[2])
 
         assert 3 == killing.done(task)
 

@@ -59,7 +59,7 @@ def calls_of_a_batch(folder, many):
     def commit(arriving):
         assigned = coordinator.assign()
         reports = [Reports.from_parcel(parcel) for parcel in from_batches(arriving)]
-        coordinator.commit(assigned, reports, 1.0)
+        coordinator.commit(assigned, reports, 1.0, timing=many.clock)
 
     commit(many.arriving(0))
     arriving = many.arriving(1)
@@ -72,7 +72,7 @@ def bytes_of(many):
     return sum(part.nbytes for part in many.arriving(0))
 
 
-@pytest.mark.parametrize(("observed", "most"), [(False, 800), (True, 850)])
+@pytest.mark.parametrize(("observed", "most"), [(False, 1100), (True, 1150)])
 def test_calls_grow_with_the_instances_and_not_with_their_square(tmp_path, made, observed, most):
     small, large = (
         calls_of_a_batch(tmp_path / str(number), made(number, observed)) for number in (60, 240)
@@ -110,6 +110,7 @@ def test_nothing_is_missed_of_reports_that_were_merged(tmp_path, made, observed)
         with pytest.raises(DeliveryError):
             coordinator.commit(assigned, wrong, 1.0)
 
-    done = coordinator.commit(assigned, parts, 1.0)
+    done = coordinator.commit(assigned, parts, 1.0, timing=made.clock)
     assert 270 == len(done.instances)
+    assert [90, 90, 90] == [stage.size for stage in done.time.stages]
     assert 1 / 90 == pytest.approx(done.locality())
