@@ -4,6 +4,7 @@ from optimizers.simulation.engine import SimulationEngine
 from optimizers.simulation.network import Network
 from optimizers.simulation.result import Simulated
 from optimizers.simulation.service import Work
+from optimizers.simulation.stages.micro_batches import MicroBatches
 from optimizers.simulation.stream import Stream
 
-__all__ = ["Network", "Simulated", "SimulationEngine", "Stream", "Work"]
+__all__ = ["MicroBatches", "Network", "Simulated", "SimulationEngine", "Stream", "Work"]

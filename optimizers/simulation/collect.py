@@ -1,6 +1,6 @@
 """What came of a simulated run, put together from its batches."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +8,11 @@ import numpy as np
 from optimizers.control.summary import BatchSummary, Spread
 from optimizers.operators import EdgeName
 from optimizers.simulation.control import Control
+from optimizers.simulation.observation import Stretch
 from optimizers.simulation.result import EdgeCounts, OperatorTimes, Simulated
 from optimizers.simulation.rows import Served
 from optimizers.simulation.run import Running
-from sketches.arrays import Floats
+from sketches.arrays import Floats, Integers
 
 
 def result_of(running: Running, control: Control) -> Simulated:
@@ -30,6 +31,7 @@ def result_of(running: Running, control: Control) -> Simulated:
         replace(happened.totals, seconds=sum(batch.seconds for batch in batches)),
         control.batches[-1].layout,
         control.batches[-1].cluster,
+        tuple(batch.counted for batch in control.batches if batch.counted is not None),
     )
 
 
@@ -48,7 +50,15 @@ def _executed(running: Running, control: Control) -> tuple[Floats, Mapping[str, 
             served.ended,
             running.operator_queues[name].shipping,
         )
+    for batch in control.batches:
+        if batch.ended is not None:
+            completed[_came_in(batch, running.topology.sources)] = batch.ended
     return completed, operators
+
+
+def _came_in(batch: Stretch, sources: Sequence[str]) -> Integers:
+    """Return the tuples of the streams that a batch took in and was done with as a whole."""
+    return np.concatenate([batch.served[name].rows for name in sources])
 
 
 def _edges(running: Running, control: Control) -> dict[EdgeName, EdgeCounts]:
@@ -70,12 +80,15 @@ def _completed(
     """Return batches with what is known once the run is over: when all of them was done."""
     starts = np.array([batch.start for batch in control.batches])
     numbers = np.searchsorted(starts, came, side="right") - 1
+    for number, batch in enumerate(control.batches):
+        if batch.ended is not None:
+            numbers[_came_in(batch, control.batches[0].layout.topology.sources)] = number
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(len(starts) + 1))
     found = []
-    for number, batch in enumerate(batches):
+    for number, summary in enumerate(batches):
         rows = order[bounds[number] : bounds[number + 1]]
         done = float(completed[rows].max()) if len(rows) else float(starts[number])
         latency = Spread.of(completed[rows] - came[rows])
-        found.append(replace(batch, seconds=done - float(starts[number]), latency=latency))
+        found.append(replace(summary, seconds=done - float(starts[number]), latency=latency))
     return found

@@ -88,8 +88,14 @@ class Control:
         }
         return batch
 
-    def end(self, batch: Stretch, until: float) -> None:
-        """Tell the loop what happened in a batch, and ask what is to change if another follows."""
+    def end(self, batch: Stretch, until: float, *, more: bool) -> None:
+        """Tell the loop what happened in a batch, and ask what is to change if another follows.
+
+        Args:
+            batch: the batch.
+            until: when it ended; infinite for with the last of its tuples.
+            more: whether another follows.
+        """
         self.batches.append(batch)
         self._leftovers.add(batch)
         self._epoch.append(batch)
@@ -105,7 +111,7 @@ class Control:
         ended = until if until < math.inf else _last_end(batch)
         summary = summary_of(batch, self._planned, ended, tuples, shipping)
         self.loop.hear(summary, sum(len(batch.served[name]) for name in self._topology.sources))
-        if until < math.inf:
+        if more:
             self._meet(until)
             seen = Observed(
                 lambda pasts: self._statistics(until, pasts),
@@ -142,7 +148,8 @@ class Control:
         epoch = joined(self._epoch, self.loop.epochs)
         self._epoch = []
         found = self._observer.statistics(epoch, until, pasts)
-        return replace(found, sources=self._inflow(epoch, until))
+        sources, execution = self._inflow(epoch, until), self._running.execution
+        return replace(found, sources=sources, execution=execution)
 
     def _inflow(self, epoch: Stretch, until: float) -> dict[str, SourceStatistics]:
         """Return what came to each source in an epoch that ends at a time, and what waits then."""
@@ -160,7 +167,7 @@ class Control:
 
     @property
     def _limits(self) -> Limits:
-        return Limits(self._check_change, self._key_types, hears=True)
+        return Limits(self._check_change, self._key_types, hears=self._running.hears)
 
     def _key_types(self) -> dict[str, tuple[str, ...]]:
         tuples, found = self._running.tuples, {}

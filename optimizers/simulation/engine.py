@@ -22,6 +22,9 @@ from optimizers.simulation.observation import Observer
 from optimizers.simulation.result import Simulated
 from optimizers.simulation.run import Running
 from optimizers.simulation.service import Work
+from optimizers.simulation.stages.micro_batches import MicroBatches
+from optimizers.simulation.stages.pace import Pace, run_paced
+from optimizers.simulation.stages.running import StagesRunning
 from optimizers.simulation.stream import Stream
 from optimizers.simulation.tuples import Tuples
 from optimizers.strategies.fixed import Fixed
@@ -61,6 +64,10 @@ class SimulationEngine:
         network: what it costs to ship tuples.
         cores: how many cores a node has that does not say so itself: as many of its instances work
             at a time. Infinite for one for each instance.
+        micro_batches: what micro-batches cost, if the job is to run in such, as on Spark: see
+            `MicroBatches`. A batch then begins when the one before is over, with all that
+            came until then; or every ``batch_seconds``, if it can; or whenever ``batch_tuples``
+            have come.
         batch_tuples: how many tuples of the streams come in with a batch, after which the plan may
             change; None for one batch, so that the optimizer is asked at the beginning only.
         batch_seconds: how many seconds a batch lasts, in place of ``batch_tuples``.
@@ -77,6 +84,7 @@ class SimulationEngine:
     node_delay: float = 0.0
     network: Network = field(default_factory=Network)
     cores: float = 1
+    micro_batches: MicroBatches | None = None
     batch_tuples: int | None = None
     batch_seconds: float | None = None
     every: int = 1
@@ -93,6 +101,7 @@ class SimulationEngine:
             raise InvalidValueError(f"network={self.network!r} is not a Network")
         if self.cores != math.inf:
             object.__setattr__(self, "cores", whole("cores", self.cores, at_least=1))
+        self._check_micro_batches()
         if self.batch_tuples is not None and self.batch_seconds is not None:
             raise InvalidValueError(
                 "batch_tuples and batch_seconds are both given; leave one of them out"
@@ -110,6 +119,20 @@ class SimulationEngine:
         if self.rate is not None:
             object.__setattr__(self, "rate", number("rate", self.rate, above=0))
         object.__setattr__(self, "seed", seed(self.seed))
+
+    def _check_micro_batches(self) -> None:
+        given, network = self.micro_batches, self.network
+        if given is None:
+            return
+        if not isinstance(given, MicroBatches):
+            raise InvalidValueError(
+                f"micro_batches={given!r} is not a MicroBatches; write MicroBatches(costs)"
+            )
+        if network.charges or network.linger != math.inf:
+            raise InvalidValueError(
+                f"network={network!r} says what sending costs, and micro_batches={given!r}; say "
+                "that as their row and costs.byte, and here what links take"
+            )
 
     def run(
         self,
@@ -134,7 +157,8 @@ class SimulationEngine:
             TopologyError: a source has no stream.
             InvalidValueError: a time is negative or NaN, or numbers do not fit.
         """
-        if self.every > 1 and self.batch_tuples is None and self.batch_seconds is None:
+        one = self.batch_tuples is None and self.batch_seconds is None
+        if self.every > 1 and one and self.micro_batches is None:
             raise InvalidValueError(
                 f"every={self.every} batches, and the run is one batch; say how large a batch is, "
                 "as in batch_tuples=1000"
@@ -166,7 +190,7 @@ class SimulationEngine:
         given = _by_source(topology, streams)
         tuples = Tuples(topology, given, self.work if work is None else work, self.seed)
         cluster = self.cluster or Cluster.uniform(max(o.parallelism for o in topology.operators))
-        running = Running(topology, cluster, self.network, tuples, self.cores)
+        running = self._running(topology, cluster, tuples)
         if isinstance(optimizer, Plan):
             optimizer.check(topology, cluster)
         asked = _optimizer(optimizer)
@@ -174,13 +198,31 @@ class SimulationEngine:
         asking = Asking(every=self.every, drift=self.drift, remember=_ALL)
         machines = SimulatedMachines(cluster, self.node_delay)
         control = Control(topology, machines, asked, asking, running, observer)
+        if self.micro_batches is not None:
+            run_paced(running, control, self._pace(tuples, ends), topology.sources)
+            return result_of(running, control)
         start = float(tuples.times.min())
         for place, until in enumerate(self._ends(tuples) if ends is None else [*ends, math.inf]):
             batch = control.begin(place, start)
             running.advance(batch, until)
-            control.end(batch, until)
+            control.end(batch, until, more=until < math.inf)
             start = until
         return result_of(running, control)
+
+    def _running(self, topology: Topology, cluster: Cluster, tuples: Tuples) -> Running:
+        basics = topology, cluster, self.network, tuples, self.cores
+        if self.micro_batches is None:
+            return Running(*basics)
+        return StagesRunning(*basics, self.micro_batches)
+
+    def _pace(self, tuples: Tuples, ends: Sequence[float] | None) -> Pace:
+        """Return when micro-batches begin."""
+        times = np.sort(tuples.times)
+        if ends is not None:
+            return Pace(times, ends)
+        if self.batch_tuples is not None:
+            return Pace(times, [end for end in self._ends(tuples) if end < math.inf])
+        return Pace(times, interval=self.batch_seconds or 0.0)
 
     def _ends(self, tuples: Tuples) -> Iterator[float]:
         """Yield when each batch ends, the last never."""

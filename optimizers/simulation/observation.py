@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers.batch_time import BatchTime
 from optimizers.cluster import Cluster
 from optimizers.control import collectors
-from optimizers.execution import Execution
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
 from optimizers.operators import Edge, EdgeName
 from optimizers.simulation.loads import Loads, state_by_group
 from optimizers.simulation.queues.conversation import Conversation
 from optimizers.simulation.rows import Sent, Served
+from optimizers.simulation.stages.micro_batches import Counted
 from optimizers.simulation.state_moves import KeysSeen, Move
 from optimizers.simulation.tuples import Keyed, Tuples, into
 from optimizers.statistics import (
@@ -85,6 +86,9 @@ class Stretch:
         moves: what moved as it began.
         nodes: where each instance of an operator was, those included that a plan has taken away.
         shipping: how many seconds the instances of each operator spent on sending, once it is over.
+        ended: when all of it was done at once; None where each tuple is done by itself.
+        times: where the time of its batches went, if stages follow one another.
+        counted: what that was reckoned from.
     """
 
     number: int
@@ -97,12 +101,16 @@ class Stretch:
     moves: dict[str, Move] = field(default_factory=dict)
     nodes: dict[str, list[str]] = field(default_factory=dict)
     shipping: dict[str, float] = field(default_factory=dict)
+    ended: float | None = None
+    times: tuple[BatchTime, ...] = ()
+    counted: Counted | None = None
 
 
 def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
     """Return several batches, one after the other, as the epoch of this number."""
     first, last = stretches[0], stretches[-1]
-    found = Stretch(number, first.start, last.layout, last.cluster)
+    times = tuple(time for each in stretches for time in each.times)
+    found = Stretch(number, first.start, last.layout, last.cluster, times=times)
     for name in last.served:
         found.served[name] = Served.none().joined(*(each.served[name] for each in stretches))
         found.shipping[name] = sum(each.shipping[name] for each in stretches)
@@ -173,7 +181,7 @@ class Observer:
             costs=self._costs(stretch) if Probe.COSTS in self.observes else {},
             groups=groups,
             traffic=traffic,
-            execution=Execution(micro_batches=False),
+            batch_times=stretch.times,
             instances={name: loads.instances(name) for name in stretch.served},
         )
 

@@ -14,6 +14,7 @@ from optimizers.control.summary import BatchSummary, Spread
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
+from optimizers.simulation.stages.micro_batches import Counted
 from sketches.arrays import Floats, Integers
 
 
@@ -124,6 +125,7 @@ class Simulated:
         totals: sums over all batches and decisions.
         layout: the job as it was laid out at the end.
         cluster: the machines that were there at the end.
+        counted: by what the constants count in each micro-batch, to fit them to measured ones.
     """
 
     came: Floats
@@ -136,6 +138,7 @@ class Simulated:
     totals: Totals
     layout: Layout
     cluster: Cluster
+    counted: tuple[Counted, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("came", "completed"):

@@ -7,6 +7,7 @@ import numpy as np
 
 from optimizers.cluster import Cluster
 from optimizers.errors import InvalidValueError
+from optimizers.execution import Execution
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
@@ -41,6 +42,8 @@ class Running:
         tuples: what comes in.
         cores: how many cores a node has that does not say so.
     """
+
+    hears = True  # senders, from instances, while they send
 
     def __init__(
         self,
@@ -147,8 +150,13 @@ class Running:
         }
         return stretch
 
-    def advance(self, stretch: Stretch, until: float) -> None:
-        """Let a batch run to its end."""
+    @property
+    def execution(self) -> Execution:
+        """How instances run."""
+        return Execution(micro_batches=False)
+
+    def advance(self, stretch: Stretch, until: float) -> float:
+        """Let a batch run to its end, and return when that is."""
         if self._happening is not None:
             admitted = {name: self._admit(name, stretch, until) for name in self._admitted}
             self._happening.advance(stretch, admitted, until)
@@ -158,6 +166,7 @@ class Running:
                 self._send(name, stretch)
         for name, seen in self.seen.items():
             seen.add(stretch.served[name])
+        return until
 
     def _move(self, layout: Layout, now: float) -> dict[str, Move]:
         """Let keys move that are somewhere else from now on, and instances wait for their state."""

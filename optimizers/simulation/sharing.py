@@ -46,8 +46,7 @@ class Sharing:
             nodes: by operator, the number of the node that each instance is on.
         """
         for machine in machines.nodes:
-            own = machine.cores
-            self.cores[numbers[machine.name]] = self._default if own is None else at_once(own)
+            self.cores[numbers[machine.name]] = self.cores_of(machine)
             self._knows_bandwidth |= machine.bandwidth is not None
         for name in self.needing:
             for instance, node in enumerate(nodes[name]):
@@ -58,6 +57,10 @@ class Sharing:
                 for start in set(nodes[edge.source]):
                     for end in set(nodes[edge.target]) - {start}:
                         self._edges.setdefault((start, end), set()).add(edge.name)
+
+    def cores_of(self, node: Node) -> float:
+        """Return how many instances of a node work at a time."""
+        return self._default if node.cores is None else at_once(node.cores)
 
     @property
     def shares(self) -> bool:

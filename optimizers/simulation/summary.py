@@ -48,6 +48,7 @@ def summary_of(
             max((float(move.pauses.max()) for move in moves), default=0.0),
         ),
         messages=FrozenMap({name: Messages(flow.messages, flow.carried) for name, flow in flows}),
+        time=stretch.times[0] if stretch.times else None,
         makespan=makespan(instances, stretch.layout),
     )
 
