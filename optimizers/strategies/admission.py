@@ -59,11 +59,11 @@ class Admission(Optimizer):
     ) -> Plan:
         """Propose how much sources let in, where the rule says otherwise than now."""
         execution = statistics.execution
-        if execution is None or not statistics.batch_times:
+        if execution is None:
             return Plan()
         sized = [name for name in execution.sized if name in topology.sources]
         if not execution.micro_batches or not sized:
-            return self.idle("no source of it lets in what a plan says")
+            return self.idle("no source of it lets in what a plan says, as those of a replay do")
         times = [time for time in statistics.batch_times if time.tuples and time.seconds]
         if not times:
             return Plan()
