@@ -153,7 +153,7 @@ def stages_of(reports: Reports, layout: Layout) -> list[StageTasks]:
         for fact in ("wall", "keeping")
     )
     stages = np.array([layout.stage_of[roots[name]] for name, _ in names], dtype=np.int64)
-    machines, is_main = reports.texts("machine"), main == np.arange(len(names))
+    machines, is_main = reports.texts("clock"), main == np.arange(len(names))
     found = []
     for stage in range(len(layout.stages)):
         tasks = np.flatnonzero(is_main & (stages == stage))

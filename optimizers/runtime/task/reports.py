@@ -90,7 +90,7 @@ class TaskReport:
         wall: seconds of the operator's own work by the clock on the wall.
         keeping: seconds by that clock to read state, take keys over, and write what changed.
         reading: seconds that it waited for rows of its source.
-        machine: where it ran; tasks there share a clock.
+        clock: of which machine the clock is that tells when it began and ended.
         began: when it began, in seconds of that clock.
         ended: when it had sent all but this report.
         stage: the engine's own number of its stage; -1 if it has none.
@@ -119,7 +119,7 @@ class TaskReport:
     wall: Real = 0.0
     keeping: Real = 0.0
     reading: Real = 0.0
-    machine: Word = ""
+    clock: Word = ""
     began: Real = 0.0
     ended: Real = 0.0
     stage: Whole = -1

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -28,7 +29,16 @@ from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.runtime.work import Ticket, Work, stateless_function
 
-_MACHINE = platform.node()
+
+def _clock() -> str:
+    """Return whose clock `time.monotonic` is: that of the kernel since it was started."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # elsewhere than on Linux
+        return platform.node()
+
+
+_CLOCK = _clock()
 
 Arrival: TypeAlias = tuple[pa.RecordBatch, Edge | None]
 """Tuples, and the edge that they came by; none at a source."""
@@ -296,7 +306,7 @@ class Worker:
             wall=self._wall + keyed.wall,
             keeping=keyed.keeping,
             reading=self._reading,
-            machine=_MACHINE,
+            clock=_CLOCK,
             began=self._began,
             ended=time.monotonic(),
             stage=self._known_as,

@@ -11,8 +11,8 @@ import pytest
 from listening import Listening
 from pyspark.sql import functions
 
-from optimizers import Edge, Operator, Topology
-from optimizers.spark import SparkEngine
+from optimizers import Edge, Operator, Plan, Topology
+from optimizers.spark import Sized, SparkEngine
 
 JOB = Topology.source("in", parallelism=2).then("by_key", key="k", parallelism=2)
 FILE = 500  # rows
@@ -138,6 +138,38 @@ def test_of_a_recording_what_is_not_played_back_waits(spark, tmp_path):
     assert [700.0, 400.0, 100.0, 0.0] == [seen.waiting for seen in epochs]
     assert [300.0, 300.0, 300.0, 100.0] == [seen.admitted for seen in epochs]
     assert [0.0] * 4 == [seen.arrived for seen in epochs]
+
+
+def test_a_stream_that_is_started_again_goes_on_where_it_was(spark, tmp_path):
+    done = 0
+    for _ in range(2):
+        listening = Listening()
+        job = engine(spark, tmp_path)
+        stream = job.replay("in", pa.table({"k": np.arange(5000)}), rows=100)
+        run = job.start(JOB, stream, listening)
+        wait_until(lambda run=run: run.run.totals.batches >= 2)
+        run.stop()
+        for seen in listening.sources("in"):
+            done += seen.admitted
+            assert (0.0, 5000 - done) == (seen.arrived, seen.waiting)
+    assert done >= 400
+
+
+def test_a_source_that_a_plan_resizes_goes_on_to_be_watched(spark, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(12):
+        write(folder, number)
+    listening = Listening(plans={3: Plan(admit={"in": 3 * FILE})})
+    stream = Sized(lambda rows: files(spark, folder, maxFilesPerTrigger=rows // FILE), FILE)
+    run = engine(spark, tmp_path / "job").start(JOB, stream, listening)
+    wait_until(lambda: run.run.totals.tuples == 12 * FILE)
+    run.stop()
+
+    epochs = listening.sources("in")
+    assert [1, 1, 1, 3, 3, 3] == [seen.admitted / FILE for seen in epochs]
+    left = [None if seen.waiting is None else round(seen.waiting / FILE, 2) for seen in epochs]
+    assert [None, 10.0, 9.0, 6.0, 3.0, 0.0] == left
 
 
 TWO = Topology(

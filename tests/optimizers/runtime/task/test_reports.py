@@ -56,7 +56,7 @@ FIELDS = {
     "wall": st.floats(0, 1e9),
     "keeping": st.floats(0, 1e9),
     "reading": st.floats(0, 1e9),
-    "machine": st.text(),
+    "clock": st.text(),
     "began": st.floats(-1e9, 1e9),
     "ended": st.floats(-1e9, 1e9),
     "stage": st.integers(-1, 1 << 31),

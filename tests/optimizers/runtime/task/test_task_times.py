@@ -124,7 +124,7 @@ def test_a_task_began_before_it_ended_and_in_that_time_did_all_it_tells():
         inside = of(reports, name, "ended") - of(reports, name, "began")
         parts = sum(of(reports, name, fact) for fact in ("wall", "keeping", "reading"))
         assert (inside >= parts).all()
-    assert 1 == len(set(reports.texts("machine")))
+    assert 1 == len(set(reports.texts("clock")))
     assert {-1} == set(reports.numbers("stage").tolist())
 
 
