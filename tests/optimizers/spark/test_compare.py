@@ -79,6 +79,20 @@ def compared(spark, tmp_path_factory):
     return found, steps, folder
 
 
+def test_it_tells_where_batches_spend_their_time(compared):
+    found, _, _ = compared
+
+    for outcome in found.variants:
+        for batch in outcome.batches:
+            (time,) = batch.times
+            assert (batch.first, batch.tuples) == (time.batch, time.tuples)
+            assert abs(time.other) <= 0.05 * time.seconds
+            assert batch.operator("a").wall > 0
+            assert all(edge.parcels > 0 for edge in batch.edges)
+    assert "where a batch's seconds go" in found.table()
+    assert found == Comparison.from_json(found.to_json())
+
+
 def test_every_variant_has_the_results_of_a_sequential_run(compared):
     found, _, _ = compared
 
