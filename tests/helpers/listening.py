@@ -26,5 +26,5 @@ class Listening(Optimizer):
         return self.plans.get(len(self.heard) - 1, Plan())
 
     def sources(self, name):
-        """Return what each epoch told of a source, without the question before the first."""
-        return [seen.sources.get(name) for seen in self.heard[1:]]
+        """Return what each epoch told of a source; before the first there was nothing to tell."""
+        return [seen.sources.get(name) for seen in self.heard if seen]
