@@ -89,7 +89,7 @@ def calibrated(  # noqa: PLR0913
         bench_of: returns a job ready to run batches.
         grid: what is measured.
         rounds: how many times; the settings by turns, so that a slow minute is not one's alone.
-        watch: is told how many batches are done, and of how many.
+        watch: gets how many batches are done, and of how many.
     """
     jobs = sorted({(each.stages, each.instances) for each in grid})
     benches = {job: bench_of(chain(*job)) for job in jobs}

@@ -1,6 +1,6 @@
 """What key groups and instances need of their machines: processor, memory and network.
 
-Loads are told twice: as amounts (seconds, bytes), and as shares of what a node of capacity 1 has,
+Loads are given twice: as amounts (seconds, bytes), and as shares of what a node of capacity 1 has,
 see `Cluster.typical`. So a node of capacity 2 has room for loads of 2. What was not observed is
 None, and so is a share of something of which it is not known how much nodes have.
 """

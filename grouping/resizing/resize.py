@@ -23,7 +23,7 @@ _IMBALANCE = 1.03  # what nodes may get above their share
 _PRICE = 2.0  # in tuples that are local, of each tuple above that
 _OUT_OF_THE_QUESTION = -1e6  # times all traffic
 
-# All moves are weighed against each other, of so many groups to so many nodes at most; a search
+# All moves are weighed against each other, of up to this many groups to this many nodes; a search
 # from several starts pays where it costs little.
 _MOST_CELLS = 1 << 17
 _FEW_CELLS = 1 << 13

@@ -2,7 +2,7 @@
 
 A plan says how many nodes it wants, or names those that are to come and go. What can bring machines
 is a `Provisioner`: Spark (`optimizers.spark.executors`), the simulation, or a few lines of your
-own. Without one a plan only advises: what it wants is logged, and told as a decision.
+own. Without one a plan only advises: what it wants is logged, and reported as a decision.
 
 Machines come late, under names that are not known before, or not at all. So what was asked for is
 remembered until it is there, and asked for once.
@@ -34,7 +34,7 @@ class Provisioner(Protocol):
     """Acquires nodes and gives them back: a cloud, a cluster manager, a script of yours.
 
     Both calls ask, and return without waiting; between two batches, from the job's own thread. What
-    they raise is told as a refused decision, and the job goes on.
+    they raise is reported as a refused decision, and the job goes on.
     """
 
     def acquire(self, count: int, total: int, /) -> None:
@@ -54,7 +54,7 @@ class Provisioning:
 
     Args:
         provisioner: who acquires nodes and gives them back; None where plans only advise.
-        patience: seconds after which what was asked for is late, which is told once; and after
+        patience: seconds after which what was asked for is late, which is reported once; and after
             which it is asked again for what could not be asked for.
     """
 

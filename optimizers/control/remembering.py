@@ -51,7 +51,7 @@ class Remembering:
     def end_epoch(
         self, number: int, statistics: Statistics, local: float, layout: Layout
     ) -> PastEpoch:
-        """Keep the epoch that is over, and begin the next; what was decided is told later.
+        """Keep the epoch that is over, and begin the next; what was decided is added later.
 
         Args:
             number: which epoch it is.

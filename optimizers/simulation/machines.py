@@ -34,7 +34,7 @@ class SimulatedMachines:
         self.now = 0.0
 
     def acquire(self, count: int, _total: int, /) -> None:
-        """Have so many nodes more come."""
+        """Have this many more nodes come."""
         self._coming += [self.now + self._delay] * count
 
     def release(self, nodes: Sequence[str], /) -> None:

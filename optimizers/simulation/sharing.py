@@ -82,7 +82,7 @@ class Sharing:
 
 
 def at_once(cores: float) -> int:
-    """Return how many instances work at a time on so many cores; part of one is a slow one."""
+    """Return how many instances work at a time on a number of cores; part of one is a slow one."""
     return max(1, int(cores))
 
 

@@ -46,7 +46,7 @@ class SparkHarness:
         self._engine = replace(engine, spark=session, cluster=cluster, provisioner=None)
         self._session = session
         self._topology = topology
-        # 2. What is told of them.
+        # 2. What is known of them.
         names = sorted(there) if cluster is None else [node.name for node in cluster.nodes]
         self.where = f"Spark {session.version} on {session.sparkContext.master}"
         self.nodes = len(names)

@@ -2,11 +2,11 @@
 
 What is known of each kind:
 
-- ``rate``: it makes so many rows a second since a moment that Spark writes down; it counts seconds.
+- ``rate``: it makes a number of rows a second since a moment that Spark writes down, in seconds.
 - files: those in the folder, and those that Spark's log says were read; in bytes.
 - a recording of `SparkEngine.replay`: all of it is there from the beginning; in rows.
 
-Of other kinds nothing is told. Nor of a stream that is made of several, as no one knows of which a
+Of other kinds nothing is known. Nor of a stream that is made of several, as no one knows of which a
 tuple came.
 """
 

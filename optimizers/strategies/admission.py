@@ -21,7 +21,7 @@ RULES = ("dybbs", "fixed-point", "pid")
 class Admission(Optimizer):
     """Decides how much sources let in with a batch, by a rule that hears of each batch.
 
-    A batch has what its rule says: so many rows, or all that come in an interval and those that
+    A batch has what its rule says: a number of rows, or all that come in an interval and those that
     wait. Stages and tasks stay as they are.
 
     >>> from optimizers.batch_time import BatchTime

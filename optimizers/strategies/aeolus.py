@@ -25,7 +25,7 @@ from optimizers.strategies.observed_dataflow import ObservedDataflow, observed_d
 from optimizers.topology import Topology
 from sketches import checks
 
-_NOTED = 8  # of what had to be assumed, as many are told one by one
+_NOTED = 8  # of what had to be assumed, as many are named one by one
 _NEARLY = 0.95  # of the highest rate that is carried: at it, batches only grow
 
 

@@ -1,4 +1,4 @@
-"""What Aeolus remembers: what it planned for and has measured since, told in its own notes."""
+"""What Aeolus remembers: what it planned for and has measured since, kept in its own notes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

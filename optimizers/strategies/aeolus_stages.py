@@ -204,8 +204,8 @@ def beyond_measured(
     try:
         calibration.fit.predict([[counted[name] for name in calibration.fit.names]])
     except OutsideRangeError as error:
-        told = str(error).removeprefix("counted[0]: ").partition(";")[0]
-        return f"the plan is beyond what was calibrated: {told}"
+        reason = str(error).removeprefix("counted[0]: ").partition(";")[0]
+        return f"the plan is beyond what was calibrated: {reason}"
     return ""
 
 

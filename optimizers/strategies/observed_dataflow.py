@@ -27,7 +27,7 @@ class ObservedDataflow:
     assumed: tuple[tuple[str, str], ...]
 
     def at(self, rate: float) -> "ObservedDataflow":
-        """Return it with so many tuples a second from all sources together, in the same shares."""
+        """Return it with this many tuples a second from all sources, in the same shares."""
         total = float(self.flow.rates.sum())
         shares = self.flow.rates / total if total else self.flow.sources / self.flow.sources.sum()
         return replace(self, flow=replace(self.flow, rates=shares * rate))

@@ -15,7 +15,7 @@ from optimizers.layout import Layout, completed
 BEFORE = "before"
 BY_TRAFFIC = "key groups by their traffic"
 BY_NUMBER = "key groups by their number"
-ANEW = "divided anew"
+ANEW = "a new division"
 REHASHED = "by hash"
 
 _HOP = ("first", "second")

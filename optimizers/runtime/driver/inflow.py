@@ -2,7 +2,7 @@
 
 A source counts in units of its own: seconds of a clock, rows of a recording, bytes of files. A
 *meter* knows how many units there are by now, and up to how many of them a batch was let in. What a
-unit is in tuples is seen from the batches: so many tuples came of so many units.
+unit is in tuples is seen from the batches: how many tuples came of how many units.
 """
 
 import math

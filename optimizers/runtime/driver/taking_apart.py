@@ -212,7 +212,7 @@ def taken_apart(
         tuple(times),
         max(0.0, clock.done - ends[-1]),
     )
-    # 3. What does not add up is not told.
+    # 3. What does not add up is left out.
     lost = abs(found.other)
     return found if lost <= max(_LOST * found.seconds, _RESOLUTION) else None
 

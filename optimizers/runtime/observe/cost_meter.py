@@ -289,7 +289,7 @@ def _ends(rows: KeyedRows) -> Iterator[int]:
 
 
 def _cut(made: Told) -> Told:
-    """Pass on the same tuples, so many at a time, and return what comes at their end."""
+    """Pass on the same tuples, a limited number at a time, and return what comes at their end."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     while True:

@@ -217,10 +217,10 @@ Reals: TypeAlias = Annotated[NDArray[np.float64], Vector(np.float64)]
 
 
 def no_wholes() -> NDArray[np.int64]:
-    """Return the vector of a task of which nothing is told."""
+    """Return the vector of a task of which nothing is known."""
     return np.empty(0, dtype=np.int64)
 
 
 def no_reals() -> NDArray[np.float64]:
-    """Return the vector of a task of which nothing is told."""
+    """Return the vector of a task of which nothing is known."""
     return np.empty(0, dtype=np.float64)

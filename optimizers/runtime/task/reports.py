@@ -71,7 +71,7 @@ class TaskReport:
     - ``waited: Real = 0.0`` is a number, ``Whole`` a whole one;
     - ``host: Word = ""`` is a text;
     - ``group_seconds: Reals = field(default_factory=no_reals)`` is a vector, ``Wholes`` one of
-      whole numbers. What is told of key groups goes with `groups`: element ``i`` is of group
+      whole numbers. What is reported of key groups goes with `groups`: element ``i`` is of group
       ``groups[i]``, and only groups that an instance has something of are there.
 
     It then travels, and `Reports.numbers`, `Reports.texts` and `Reports.vectors` have it of all
