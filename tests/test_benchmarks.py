@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import json
 import math
 import shutil
 import tarfile
@@ -431,7 +432,7 @@ def test_an_axis_has_a_few_round_ticks_inside_its_range(figures, low, high):
     assert max(len(f"{tick:g}") for tick in ticks) <= 5
 
 
-@pytest.mark.parametrize("name", ["locality", "osg"])
+@pytest.mark.parametrize("name", ["locality", "osg", "simulation"])
 def test_the_page_and_its_figures_are_what_the_kept_data_says(tmp_path, name):
     page = importlib.import_module(f"{name}_report").PAGE
     shutil.copytree(RESULTS, tmp_path / "results")
@@ -446,6 +447,21 @@ def test_the_page_and_its_figures_are_what_the_kept_data_says(tmp_path, name):
     ]
     assert [] == changed
     assert sorted(page.parts) == sorted(p.stem for p in (RESULTS / name).iterdir())
+
+
+def test_simulated_batches_take_what_measured_ones_took():
+    tables, check = map(importlib.import_module, ("batches_tables", "batches_check"))
+    wrong, right, pairs = [], 0, 0
+    for part in ("local", "hosts"):
+        kept = json.loads((RESULTS / "simulation" / f"{part}.json").read_text())
+        for _, cells, seconds, said in tables.sessions(kept, hosts=part == "hosts"):
+            wrong += check.errors(said, seconds).tolist()
+            ordered = check.in_order(cells, said, seconds, 0.3)
+            right, pairs = right + ordered[0], pairs + ordered[1]
+
+    assert len(wrong) >= 100
+    assert np.median(wrong) <= 0.1
+    assert right / pairs >= 0.9
 
 
 def test_a_part_is_measured_kept_and_written_into_the_page(tmp_path):

@@ -5,7 +5,7 @@ count; or without the count. What varies: how many instances the operators have,
 batch has and what they cost, on how many cores; or, on hosts behind links of limited speed, how
 large tuples are and on how many hosts the operators are.
 
-Each cell is run in every round, in an order of its own, and its quickest batch counts: what else
+Each cell is run in every round, in an order of its own, and its quickest batches count: what else
 the machine does makes batches slower, never faster.
 
     python tests/benchmarks/batches_study.py local 2 > local-2.json
@@ -39,7 +39,7 @@ from optimizers.spark.engine import Run
 _CLUSTER = Path(__file__).resolve().parents[1] / "cluster"
 KEYS = 1_000
 PARTITIONS = 2
-ROUNDS = 10  # after one that warms up
+ROUNDS = 8  # after one that warms up
 MEGABITS = 100.0
 WORKERS = (1, 2)  # by their number as hosts; the master is on 0
 
@@ -84,7 +84,7 @@ def host_cells() -> list[Cell]:
         Cell(len(WORKERS), hosts, 3, tasks, rows, micros, padding)
         for hosts in (1, 2)
         for tasks in (2, 4)
-        for rows in (6_000, 20_000)
+        for rows in (2_000, 8_000, 20_000)
         for micros in (5, 100)
         for padding in (0, 1_000)
     ]
