@@ -15,6 +15,7 @@ from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
 from optimizers.operators import EdgeName
 from optimizers.runtime.observe.cost_tally import count_costs
+from optimizers.runtime.observe.hot_keys import HotKeys
 from optimizers.runtime.observe.observation import EACH, Observation, Seen
 from optimizers.runtime.task.reports import Reports, by_sender
 from optimizers.statistics import (
@@ -49,7 +50,7 @@ class EpochCollector:
         self._seconds = 0.0
         self._sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(_SUMMED, 0.0))
         self._times: deque[BatchTime] = deque(maxlen=KEPT)
-        self._hottest: dict[str, float] = defaultdict(float)
+        self._hot: dict[str, HotKeys] = {}
         self._edges: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(len(_FLOW)))
         self._pairs: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
         self._keys: dict[str, SpaceSaving] = {}
@@ -77,12 +78,15 @@ class EpochCollector:
         if time is not None:
             self._times.append(time)
         columns = {fact: reports.numbers(fact) for fact in _SUMMED}
-        hottest = reports.numbers("hottest")
+        hot_keys, hot_tuples = map(reports.vectors, ("hot_keys", "hot_tuples"))
         for name, tasks in reports.tasks.items():
             sums = self._sums[name]
             for fact, column in columns.items():
                 sums[fact] += float(column[tasks].sum())
-            self._hottest[name] += float(hottest[tasks].max())
+            operator = self._layout.topology.operator(name)
+            if operator.keyed:
+                hot = self._hot.setdefault(name, HotKeys(one_owner=not operator.partial))
+                hot.add(hot_keys.taken(tasks), hot_tuples.taken(tasks))
         for edge, flows in edge_sums(reports, self._layout.topology).items():
             self._edges[edge] += flows
         self._add_groups(reports)
@@ -99,7 +103,6 @@ class EpochCollector:
             state_bytes: how much state each operator holds.
             history: pairs of the epochs before, see `Statistics.history`.
         """
-        topology = self._layout.topology
         held_out = {
             hop: KeyPairs.of(second) for hop, (_, second) in self._pairs.items() if len(second)
         }
@@ -111,9 +114,7 @@ class EpochCollector:
                 name: OperatorStatistics(
                     **sums,
                     state_bytes=state_bytes.get(name, 0.0),
-                    hottest_key=min(1.0, self._hottest[name] / sums["tuples"])
-                    if sums["tuples"] and topology.operator(name).keyed
-                    else None,
+                    hottest_key=self._hottest_key(name),
                 )
                 for name, sums in self._sums.items()
             },
@@ -130,6 +131,12 @@ class EpochCollector:
             costs={name: self._costs_of(name) for name in self._costs},
             batch_times=tuple(self._times),
         )
+
+    def _hottest_key(self, name: str) -> float | None:
+        """Return the share of an operator's tuples that its hottest key had."""
+        hot, tuples = self._hot.get(name), self._sums[name]["tuples"]
+        found = hot.tuples() if hot is not None and tuples else None
+        return None if found is None else min(1.0, found / tuples)
 
     def _add_groups(self, reports: Reports) -> None:
         """Add what each key group had, and its share of the seconds of its instance."""

@@ -148,13 +148,11 @@ class KeysSeen:
     """How often the keys of an operator came at one instance.
 
     Attributes:
-        hottest: how many tuples the most frequent key had.
         groups: the key groups that had tuples, if they are observed.
         group_tuples: how many each of them had.
         named: the heaviest keys by name, if they are observed.
     """
 
-    hottest: int = 0
     groups: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     group_tuples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     named: tuple[Sighting, ...] = ()
@@ -184,12 +182,7 @@ class KeysSeen:
             owners = work.layout.owners(operator)
             tuples = np.bincount(owners.group_of(keys), counts, len(owners.groups))
         groups = np.flatnonzero(tuples)
-        return cls(
-            int(counts.max(initial=0)),
-            groups,
-            tuples[groups].astype(np.int64),
-            named,
-        )
+        return cls(groups, tuples[groups].astype(np.int64), named)
 
 
 def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:

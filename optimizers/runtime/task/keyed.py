@@ -17,6 +17,7 @@ from optimizers.folds.fold import Fold, Step, nothing
 from optimizers.folds.key_codes import key_numbers
 from optimizers.layout import Instance
 from optimizers.operators import Operator
+from optimizers.runtime.observe.hot_keys import hot_keys
 from optimizers.runtime.observe.probes import KeysSeen
 from optimizers.runtime.state import cache
 from optimizers.runtime.state.changes import before_of, in_order, marked, merged, rows_of
@@ -34,6 +35,7 @@ from optimizers.runtime.state.merge import last_of_each, replaced
 from optimizers.runtime.state.schema import Columns, columns_of
 from optimizers.runtime.state.table import VALUE, key_names
 from optimizers.runtime.task.bad_rows import BadRows
+from optimizers.runtime.task.fact_columns import no_wholes
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.untyped import with_types
 from optimizers.runtime.work import Ticket, Work
@@ -52,6 +54,7 @@ class KeyedWork:
         state_rows: how many keys the instance holds, if it has written any.
         columns: the columns of its state with their types, likewise.
         keys: how often keys came.
+        hottest: the codes of the most frequent keys, and how many tuples each had.
     """
 
     seconds: float = 0.0
@@ -62,6 +65,7 @@ class KeyedWork:
     state_rows: int = 0
     columns: Columns | None = None
     keys: KeysSeen = field(default_factory=KeysSeen)
+    hottest: tuple[NDArray[np.int64], ...] = (no_wholes(), no_wholes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +225,7 @@ class KeyedInstance:
         self.done.wall += time.perf_counter() - began
         counts = np.bincount(numbers, minlength=len(codes))
         self.done.keys = KeysSeen.of(self.work, operator.name, key_rows, batch, counts)
+        self.done.hottest = hot_keys(codes, counts)
         changes = marked(rows, gone=gone)
         if gone.any():  # of a key that came and went in this batch there is nothing to tell
             changes = changes.filter(pa.array(~gone | known.found))

@@ -98,7 +98,8 @@ class TaskReport:
         state_rows: how many keys it holds.
         columns: the columns of its state with their types, if it has written any.
         taken_over: how many keys it received from other instances.
-        hottest: how many tuples its most frequent key had.
+        hot_keys: the codes of its most frequent keys.
+        hot_tuples: how many tuples each of them had.
         groups: the key groups of which it had tuples, if that is observed.
         group_tuples: how many tuples each of them had.
         output: what it wrote for the outside.
@@ -127,7 +128,8 @@ class TaskReport:
     state_rows: Whole = 0
     columns: Annotated[Columns | None, Document(list, _parse_columns)] = None
     taken_over: Whole = 0
-    hottest: Whole = 0
+    hot_keys: Wholes = field(default_factory=no_wholes)
+    hot_tuples: Wholes = field(default_factory=no_wholes)
     groups: Wholes = field(default_factory=no_wholes)
     group_tuples: Wholes = field(default_factory=no_wholes)
     output: Annotated[tuple[OutputFile, ...], Document(to_json_types, from_json_types, tuple)] = ()

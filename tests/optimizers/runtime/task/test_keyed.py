@@ -95,7 +95,7 @@ class TestFiles:
 
         assert 4 == report.state_rows
         assert (("place", "uint64"), ("key_0", "int64"), ("value_count", "int64")) == report.columns
-        assert (2, 1, 2) == (report.tuples, report.hottest, report.emitted)
+        assert (2, [1, 1], 2) == (report.tuples, report.hot_tuples.tolist(), report.emitted)
 
     def test_two_attempts_write_files_of_their_own(self, tmp_path):
         driver = Driver(tmp_path, job(1))
