@@ -42,7 +42,8 @@ class Provisioner(Protocol):
 
         Args:
             count: how many more are wanted than are there or were asked for before.
-            total: how many there are to be in all, those included that drain and are still there.
+            total: how many there are to be in all: those included that drain, until they are given
+                back.
         """
 
     def release(self, nodes: Sequence[str], /) -> None:
@@ -112,7 +113,7 @@ class Provisioning:
             text = f"{_nodes(count)} more should be acquired; nothing here does that"
         else:
             text = f"{_nodes(count)} more {_were(count)} asked for"
-            total = len(self._there) + self._coming + count
+            total = len(self._there) - len(self._going) + self._coming + count
             refused = self._refusal("acquire", (count, total), now)
             if refused:
                 return _decision(after, f"{_nodes(count)} lack", figures, refused)

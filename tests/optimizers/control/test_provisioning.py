@@ -98,6 +98,17 @@ class TestAcquiring:
         assert (1, 3) == (cloud.asked, cloud.total)  # with the one that is still there
         assert [] == cloud.released
 
+    def test_counts_no_node_that_was_given_back_and_has_not_gone_yet(self):
+        cloud = Cloud()
+        provisioning = Provisioning(cloud)
+        two = cluster_of("m", "n")
+        provisioning.settle(Plan(nodes=1, drain=("n",)), two, ("m",), 0, 0.0)
+        assert ["n"] == cloud.released
+
+        provisioning.settle(Plan(nodes=3, drain=("n",)), two, ("m",), 1, 1.0)
+
+        assert (2, 3) == (cloud.asked, cloud.total)
+
     def test_is_told_once_to_be_late_and_not_done_again(self):
         cloud = Cloud()
         provisioning = Provisioning(cloud, patience=PATIENCE)
