@@ -6,7 +6,7 @@ from dataclasses import replace
 from optimizers.cluster import Cluster
 from optimizers.errors import PlanError
 from optimizers.layout import Layout
-from optimizers.plan import Plan
+from optimizers.plan import Note, Plan
 from optimizers.topology import Topology
 
 
@@ -45,4 +45,10 @@ def naming_drains(decision: Plan, topology: Topology, cluster: Cluster, current:
     instances = Counter(name for home in homes.values() for name in home.nodes)
     others = [node for node in reversed(working) if node.name not in wanted]
     leaving = sorted(others, key=lambda node: (instances[node.name], node.capacity))[:many]
-    return replace(decision, drain=(*decision.drain, *(node.name for node in leaving)))
+    text = f"it is left, having fewest instances, as {decision.nodes} nodes are wanted"
+    notes = (Note("machines", node.name, text) for node in leaving)
+    return replace(
+        decision,
+        drain=(*decision.drain, *(node.name for node in leaving)),
+        notes=(*decision.notes, *notes),
+    )

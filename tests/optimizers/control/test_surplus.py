@@ -108,7 +108,9 @@ def test_a_decision_tells_which_nodes_it_leaves_and_moves_just_what_is_on_them()
 
     decided = ask(Fixed(Plan(nodes=2)), question).plan
 
-    assert Plan(nodes=2, drain=("o",)) == decided
+    assert Plan(nodes=2, drain=("o",), notes=decided.notes) == decided
+    expected = "machines on o: it is left, having fewest instances, as 2 nodes are wanted"
+    assert [expected] == [str(note) for note in decided.notes]
     after = current.amended(decided, cluster)
     assert 2 == after.nodes
     moves = current.diff(after, JOB, cluster)
