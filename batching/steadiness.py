@@ -23,14 +23,18 @@ class Steadiness:
     Attributes:
         band: by what share a load may be off; 25 % leaves noise of 10 % both ways.
         patience: how many measurements in a row have to be outside the band.
+        calm: how many times as many have to be below it: a plan for more than comes is slower by
+            little, and one for less lets it wait.
     """
 
     band: float = 0.25
     patience: int = 3
+    calm: int = 1
 
     def __post_init__(self) -> None:
         share("band", self.band)
         whole("patience", self.patience, at_least=1)
+        whole("calm", self.calm, at_least=1)
 
     def level(self, planned: float | None, seen: Sequence[float]) -> float | None:
         """Return the level to plan for; None for the one that was planned for.
@@ -41,9 +45,8 @@ class Steadiness:
         """
         if planned is None:
             return seen[-1]
-        last = seen[-self.patience :]
-        if len(last) < self.patience:
-            return None
-        above = min(last) > planned * (1 + self.band)
-        below = max(last) < planned / (1 + self.band)
-        return median(last) if above or below else None
+        last, longer = seen[-self.patience :], seen[-self.patience * self.calm :]
+        if len(last) == self.patience and min(last) > planned * (1 + self.band):
+            return median(last)
+        quiet = len(longer) == self.patience * self.calm
+        return median(longer) if quiet and max(longer) < planned / (1 + self.band) else None

@@ -1,6 +1,7 @@
 """The sequential reference: what a job comes to when nothing is spread over anything."""
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 import pyarrow as pa
@@ -42,6 +43,7 @@ class Reference:
 
     def __init__(self, topology: Topology, folder: str, *, keep_output: bool = True) -> None:
         alone = Plan(parallelism={operator.name: 1 for operator in topology.operators})
+        self._declared, self._folder, self._keep_output = topology, folder, keep_output
         self._topology = topology.under(alone)
         self._checkpoint = Checkpoint.create_or_open(Location(folder), self._topology, seed=0)
         self._coordinator = Coordinator(
@@ -67,6 +69,24 @@ class Reference:
             error.add_note("in the sequential reference, which runs before all variants")
             raise
         self._coordinator.commit(assignment, reports, perf_counter() - started)
+
+    def outputs_of(self, pieces: Sequence[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
+        """Do a batch piece by piece, and return what left the job, by the operator."""
+        left = dict[str, list[pa.Table]]()
+        for piece in pieces:
+            self.execute(piece)
+            for name, table in self.outputs().items():
+                left.setdefault(name, []).append(table)
+        return {name: pa.concat_tables(tables) for name, tables in left.items()}
+
+    def copied(self, folder: str) -> "Reference":
+        """Return another one that goes on from here, with its state in a folder that is not there.
+
+        Args:
+            folder: the folder.
+        """
+        shutil.copytree(self._folder, folder)
+        return Reference(self._declared, folder, keep_output=self._keep_output)
 
     def results(self, operator: str) -> pa.Table:
         """Return a row for each key of an operator: the columns of its key, and its results."""

@@ -1,11 +1,15 @@
 """The work of a comparison: every variant runs each batch, and its results are checked."""
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import accumulate
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -20,7 +24,7 @@ from optimizers.comparing.diff.tables import (
 from optimizers.comparing.outcome import Difference, Outcome
 from optimizers.comparing.recording import recordings
 from optimizers.comparing.reference import Reference
-from optimizers.control.decision import DecisionFacts
+from optimizers.control.decision import Decision, DecisionFacts
 from optimizers.control.engine import Engine, Harness, Recording
 from optimizers.control.run_summary import RunSummary
 from optimizers.errors import InvalidValueError
@@ -54,12 +58,15 @@ def run_comparison(  # noqa: PLR0913
     with TemporaryDirectory(prefix="penstock-reference-") as folder:
         reference = None
         if harness.computes:
-            reference = Reference(topology, folder, keep_output=harness.keeps_output)
+            reference = Reference(topology, f"{folder}/all", keep_output=harness.keeps_output)
         # 2. Run each batch: the reference, and all variants by turns.
         for number, batch in enumerate(batches):
             expected: Mapping[str, pa.Table] = {}
             if reference is not None:
                 started = perf_counter()
+                for run in runs:
+                    if run.failure is None:
+                        run.part_from(reference, folder)
                 reference.execute(batch.tables)
                 expected = reference.outputs()
                 report(Step(number, "", perf_counter() - started))
@@ -112,7 +119,9 @@ class VariantRun:
         self._observes = tuple(sorted(probe.value for probe in observes))
         with _telling(name, "before the first batch"):
             self._trial = harness.begin(name, optimizer)
+        self._ran = 0
         self._difference: Difference | None = None
+        self._reference: Reference | None = None  # of its own, once it cuts batches
         self.failure: Exception | None = None
 
     @property
@@ -122,6 +131,15 @@ class VariantRun:
             return ""
         return " ".join([said(self.failure), *getattr(self.failure, "__notes__", ())])
 
+    def part_from(self, reference: Reference, folder: str) -> None:
+        """Get a reference of its own, if batches are cut from now on: it has to cut them alike.
+
+        What an operator sends on once a batch, such as changes, depends on what a batch is.
+        """
+        with self._failing("as the sequential reference was copied for it"):
+            if self._reference is None and self._trial.cuts:
+                self._reference = reference.copied(f"{folder}/of {quote(self.name, safe='')}")
+
     def execute(self, batch: Recording, expected: Mapping[str, pa.Table]) -> None:
         """Run the next batch, and compare what left the job.
 
@@ -129,9 +147,12 @@ class VariantRun:
             batch: the batch.
             expected: what leaves the job in the reference, by operator.
         """
-        number = self._trial.next_batch
+        number = self._ran
+        self._ran += 1
         with self._failing(f"in batch {number}"):
-            self._trial.execute(batch)
+            pieces = self._trial.execute(batch)
+            if self._reference is not None:
+                expected = self._reference.outputs_of(pieces)
             found = self._trial.outputs() if self._computes else {}
             for name in sorted({*expected, *found}):
                 self._difference = self._difference or self._output_difference(
@@ -147,15 +168,18 @@ class VariantRun:
         found: Outcome | None = None
         with self._failing("as its results were read"):
             if reference is not None:
-                self._compare_state(reference)
+                self._compare_state(self._reference or reference)
+            executed = self._trial.executed()
             batches = [
-                RunSummary.of_batches(self._topology, [each]) for each in self._trial.executed()
+                replace(RunSummary.of_batches(self._topology, pieces), first=number)
+                for number, pieces in enumerate(executed)
             ]
+            begun = list(accumulate((len(pieces) for pieces in executed), initial=0))
             found = Outcome(
                 self.name,
                 self._strategy[:_SHOWN],
                 tuple(batches),
-                tuple(map(DecisionFacts.of, self._trial.decisions)),
+                tuple(_decided(decision, begun) for decision in self._trial.decisions),
                 self._difference,
                 self._observes,
                 checked=reference is not None,
@@ -186,6 +210,11 @@ class VariantRun:
                 yield
         except Exception as error:  # noqa: BLE001  # `_go_on` raises it if all have failed
             self.failure = error
+
+
+def _decided(decision: Decision, begun: Sequence[int]) -> DecisionFacts:
+    """Return what is kept of a decision, with the batch that it came after and not the piece."""
+    return replace(DecisionFacts.of(decision), after=bisect_right(begun, decision.after) - 1)
 
 
 @contextmanager

@@ -85,11 +85,15 @@ class Trial(Protocol):
     def decisions(self) -> Sequence[Decision]:
         """What the optimizer said."""
 
-    def execute(self, batch: Recording) -> None:
-        """Execute the next batch."""
+    @property
+    def cuts(self) -> bool:
+        """Whether the next batch is run in pieces, for a plan admits less of a source."""
 
-    def executed(self) -> Sequence[BatchSummary]:
-        """Return what happened in each batch that was given; nothing follows."""
+    def execute(self, batch: Recording) -> Sequence[Mapping[str, Any]]:
+        """Execute the next batch, and return the pieces that it was run in, one after the other."""
+
+    def executed(self) -> Sequence[Sequence[BatchSummary]]:
+        """Return what happened in the pieces of each batch that was given; nothing follows."""
 
     def outputs(self) -> Mapping[str, Any]:
         """Return what left the job in the last batch, by operator."""

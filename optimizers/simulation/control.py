@@ -67,6 +67,11 @@ class Control:
         self.plans: list[Plan] = []
         self._change = Change(self.loop.ask_first(self._plan, self._limits))
 
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._plan
+
     def begin(self, number: int, now: float) -> Stretch:
         """Begin a batch, under the plan that was decided before it."""
         self._meet(now)

@@ -202,11 +202,13 @@ class SimulationEngine:
             run_paced(running, control, self._pace(tuples, ends), topology.sources)
             return result_of(running, control)
         start = float(tuples.times.min())
-        for place, until in enumerate(self._ends(tuples) if ends is None else [*ends, math.inf]):
-            batch = control.begin(place, start)
-            running.advance(batch, until)
-            control.end(batch, until, more=until < math.inf)
-            start = until
+        for until in self._ends(tuples) if ends is None else [*ends, math.inf]:
+            while start < until:
+                batch = control.begin(len(control.batches), start)
+                end = min(until, running.full(control.plan.admit))
+                running.advance(batch, end)
+                control.end(batch, end, more=end < math.inf)
+                start = end
         return result_of(running, control)
 
     def _running(self, topology: Topology, cluster: Cluster, tuples: Tuples) -> Running:

@@ -1,5 +1,6 @@
 """Comparisons in the simulation: batches become streams, which are simulated at the end."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -125,18 +126,24 @@ class SimulationTrial:
         """What the optimizer said."""
         return () if self._run is None else self._run.decisions
 
-    def execute(self, batch: Recording) -> None:
+    @property
+    def cuts(self) -> bool:
+        """Whether the next batch is run in pieces: that is known only when it is simulated."""
+        return False
+
+    def execute(self, batch: Recording) -> Sequence[Streams]:
         """Take in the next batch."""
         self._batches.append(batch.given)
+        return [batch.given]
 
-    def executed(self) -> Sequence[BatchSummary]:
-        """Simulate all batches that were given, and return what happened in each."""
+    def executed(self) -> Sequence[Sequence[BatchSummary]]:
+        """Simulate all batches that were given, and return what happened in the pieces of each."""
         begins = [min(float(s.times[0]) for s in streams.values()) for streams in self._batches]
         whole = {name: _joined([one[name] for one in self._batches]) for name in self._batches[0]}
         run = self._run = self._engine.simulate(
             self._topology, whole, self._optimizer, ends=begins[1:]
         )
-        return run.batches
+        return _grouped(self._topology, run.batches, list(map(_tuples, self._batches)))
 
     def outputs(self) -> Mapping[str, Any]:
         """Return nothing: what operators do is not computed."""
@@ -145,6 +152,24 @@ class SimulationTrial:
     def state(self, operator: str) -> Any:
         """Refuse: what operators do is not computed."""
         raise InvalidValueError(f"the simulation computes no state of operator {operator!r}")
+
+
+def _tuples(streams: Streams) -> int:
+    return sum(len(stream) for stream in streams.values())
+
+
+def _grouped(
+    topology: Topology, pieces: Sequence[BatchSummary], sizes: Sequence[int]
+) -> list[list[BatchSummary]]:
+    """Return pieces by the batch that they are of, given how many tuples each batch has."""
+    left, found = deque(pieces), list[list[BatchSummary]]()
+    for size in sizes:
+        taken, mine = 0, list[BatchSummary]()
+        while left and (taken < size or not mine):
+            mine.append(left.popleft())
+            taken += sum(sum(mine[-1].loads(source)) for source in topology.sources)
+        found.append(mine)
+    return found
 
 
 def _joined(streams: Sequence[Stream]) -> Stream:

@@ -1,5 +1,6 @@
 """A simulated run: the queues and edges of a job, going on from batch to batch."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -154,6 +155,17 @@ class Running:
     def execution(self) -> Execution:
         """How instances run."""
         return Execution(micro_batches=False)
+
+    def full(self, admit: Mapping[str, int]) -> float:
+        """Return before when comes all that sources may let in with the next batch.
+
+        Tuples that come at one time come in together. Infinite if all that is left may come in.
+        """
+        ends = [math.inf]
+        for name, most in admit.items():
+            left = self.tuples.times[self.tuples.rows_of(name)][self._admitted[name] :]
+            ends += left[most:][left[most:] > left[0]][:1].tolist() if len(left) > most else []
+        return min(ends)
 
     def advance(self, stretch: Stretch, until: float) -> float:
         """Let a batch run to its end, and return when that is."""

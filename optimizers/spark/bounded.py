@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sized
 
 from optimizers.errors import CheckpointError, InvalidValueError
-from optimizers.runtime.log.origins import Progress
+from optimizers.runtime.log.origins import Bounded, Progress
 from optimizers.spark.sources import Sources
 from sketches.values import listed
 
@@ -48,6 +48,7 @@ def _by_name(
     batches: Iterable[Sources], done: Progress, names: tuple[str, ...], skipped: list[str]
 ) -> Iterator[tuple[Sources, str | None]]:
     known, reported, number = frozenset(done.names), 0, 0
+    begun = done.begun
     for number, batch in enumerate(batches, 1):
         if number > len(names):
             raise InvalidValueError(
@@ -57,6 +58,9 @@ def _by_name(
             skipped.append(names[number - 1])
             continue
         reported = _report(skipped, reported)
+        if begun is not None and begun.name != names[number - 1]:
+            raise _begun_error(begun, f"batch {names[number - 1]!r} comes")
+        begun = None
         yield batch, names[number - 1]
     _report(skipped, reported)
     if number < len(names):
@@ -70,6 +74,8 @@ def _by_place(
 ) -> Iterator[tuple[Sources, str | None]]:
     number = -1
     for number, batch in enumerate(batches):
+        if done.begun is not None and not resume:
+            raise _begun_error(done.begun, "a batch without a name comes")
         if done.bounded and not resume:
             raise CheckpointError(
                 f"{done.bounded} bounded batches are done on this checkpoint already, and without "
@@ -90,6 +96,14 @@ def _by_place(
         )
     if resume and number + 1 == done.bounded:
         _report(skipped, 0)
+
+
+def _begun_error(begun: Bounded, comes: str) -> CheckpointError:
+    rows = ", ".join(f"{count} rows of {name!r}" for name, count in begun.done.items())
+    return CheckpointError(
+        f"{begun} was cut, {rows} of it are done, and {comes} before the rest: give {begun} first, "
+        "by names=[...] or all batches with resume=True"
+    )
 
 
 def _checked(names: Iterable[str], batches: Iterable[Sources]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
 from optimizers.spark.session import local_session
 from optimizers.spark.sized import Sized
-from optimizers.spark.source_limits import limits_of_streams
+from optimizers.spark.source_limits import limits_of_bounded, limits_of_streams
 from optimizers.spark.sources import Sources, by_source, united
 from optimizers.spark.streaming import StreamingRun
 from optimizers.strategies.fixed import Fixed
@@ -126,7 +126,9 @@ class SparkEngine(Asking):
         listed = checks.listed(batches)
         handlers = OutputHandlers(topology, each_batch, each_aside)
         handlers.check_taken()
-        run = Run(self, self._session(), topology, optimizer or Fixed(Plan()), handlers)
+        asked = optimizer or Fixed(Plan())
+        limits = limits_of_bounded(topology.sources)
+        run = Run(self, self._session(), topology, asked, handlers, limits=limits)
         try:
             run.work_through(listed, names=names, resume=resume)
         finally:

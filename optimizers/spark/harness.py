@@ -14,6 +14,7 @@ from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.storage.location import Location
+from optimizers.spark.cutting import sliced
 from optimizers.spark.executors import HostReader
 from optimizers.spark.session import local_session
 from optimizers.topology import Topology
@@ -21,8 +22,6 @@ from optimizers.topology import Topology
 if TYPE_CHECKING:
     from optimizers.spark.engine import SparkEngine
     from optimizers.spark.run import Run
-
-_AT_ONCE = 1 << 16  # rows that Spark makes one partition of, unless a chunk is smaller
 
 
 class SparkHarness:
@@ -98,7 +97,8 @@ class SparkTrial:
 
     def __init__(self, run: "Run") -> None:
         self._run = run
-        self._executed: list[BatchSummary] = []
+        self._executed: list[list[BatchSummary]] = []
+        self._left: dict[str, list[pa.Table]] = {}
 
     @property
     def next_batch(self) -> int:
@@ -110,18 +110,30 @@ class SparkTrial:
         """What the optimizer said."""
         return self._run.decisions
 
-    def execute(self, batch: Recording) -> None:
-        """Execute the next batch."""
-        self._run.execute(batch.given)
-        self._executed.append(self._run.batches[-1])
+    @property
+    def cuts(self) -> bool:
+        """Whether the next batch is run in pieces."""
+        return self._run.cuts
 
-    def executed(self) -> Sequence[BatchSummary]:
-        """Return what happened in each batch."""
+    def execute(self, batch: Recording) -> Sequence[Mapping[str, pa.Table]]:
+        """Execute the next batch, and return the pieces that it was run in."""
+        pieces, summaries = [], []
+        self._left = {}
+        for piece in self._run.pieces(batch.given):
+            pieces.append(batch.tables if piece is None else piece)
+            summaries.append(self._run.batches[-1])
+            for name, table in self._run.outputs().items():
+                self._left.setdefault(name, []).append(table)
+        self._executed.append(summaries)
+        return pieces
+
+    def executed(self) -> Sequence[Sequence[BatchSummary]]:
+        """Return what happened in the pieces of each batch."""
         return self._executed
 
     def outputs(self) -> Mapping[str, pa.Table]:
         """Return what left the job in the last batch, by operator."""
-        return self._run.outputs()
+        return {name: pa.concat_tables(tables) for name, tables in self._left.items()}
 
     def state(self, operator: str) -> pa.Table:
         """Return the results of all keys of an operator."""
@@ -133,19 +145,9 @@ def recorded(session: Any, topology: Topology, rows: Mapping[str, Any]) -> Recor
     frames = {}
     for name, given in rows.items():
         table = given.toArrow() if _is_frame(given) else given
-        frames[name] = session.createDataFrame(_sliced(table, topology.operator(name).parallelism))
+        frames[name] = session.createDataFrame(sliced(table, topology.operator(name).parallelism))
     # Read back, so that the reference sees tuples of the types that Spark makes of them.
     return Recording({name: frame.toArrow() for name, frame in frames.items()}, frames)
-
-
-def _sliced(table: pa.Table, instances: int) -> pa.Table:
-    """Return a table in equal chunks, as many as go evenly to all instances of its source."""
-    rounds = -(-len(table) // (_AT_ONCE * instances))
-    if not rounds:
-        return table
-    rows = -(-len(table) // (rounds * instances))
-    whole = table.combine_chunks()
-    return pa.concat_tables([whole.slice(start, rows) for start in range(0, len(table), rows)])
 
 
 def _is_frame(rows: Any) -> bool:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -36,6 +36,7 @@ from optimizers.spark.bounded import to_be_run
 from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.checks import check_batch, warn_of_many_instances
 from optimizers.spark.cores import tasks_at_once
+from optimizers.spark.cutting import CutBatch, sliced
 from optimizers.spark.hadoop import location_in
 from optimizers.spark.machines import Machines
 from optimizers.spark.muted_logs import muted
@@ -184,7 +185,7 @@ class Run:
             self._driver = None
 
     def execute(self, sources: Sources, name: str | None = None) -> None:
-        """Run the next batch.
+        """Run the next batch; where a plan admits less of a source, piece by piece.
 
         Args:
             sources: the rows of each source.
@@ -193,20 +194,51 @@ class Run:
         Raises:
             DeliveryError: tuples were lost on their way, several times in a row.
         """
+        for _ in self.pieces(sources, name):
+            pass
+
+    def pieces(
+        self, sources: Sources, name: str | None = None
+    ) -> Iterator[Mapping[str, pa.Table] | None]:
+        """Run the next batch, and yield after each piece what was in it; None for all of a batch.
+
+        A batch is cut where a plan admits less of a source; its rows are brought to the driver for
+        that.
+        """
         frames = by_source(self._topology, sources)
         check_batch(frames)
+        if not self.cuts:
+            self._execute_frames(frames, Bounded(name))
+            self.hand_out()
+            yield None
+            return
+        progress = self.progress
+        location = self._checkpoint.location
+        batch = CutBatch(location, progress.bounded, frames, progress.begun, name)
+        while True:
+            piece = batch.take(self._coordinator.next_plan.admit)
+            given = {}
+            for source, table in piece.items():
+                chunks = sliced(table, self._topology.operator(source).parallelism)
+                given[source] = self._session.createDataFrame(chunks, frames[source].schema)
+            self._execute_frames(given, batch.origin)
+            self.hand_out()
+            yield piece
+            if batch.is_done:
+                break
+        batch.forget()
+
+    @property
+    def cuts(self) -> bool:
+        """Whether the next batch of bounded data is cut."""
+        return bool(self._coordinator.next_plan.admit) or self.progress.begun is not None
+
+    def _execute_frames(self, frames: Mapping[str, DataFrame], origin: Origin) -> None:
         begun = self._watch.begin()
         assignment = self._assign()
-        self._execute(
-            assignment,
-            begun,
-            Bounded(name),
-            [
-                frame.mapInArrow(self._source_task(assignment, (source,)), COLUMNS)
-                for source, frame in frames.items()
-            ],
-        )
-        self.hand_out()
+        tasks = {source: self._source_task(assignment, (source,)) for source in frames}
+        parcels = [frame.mapInArrow(tasks[name], COLUMNS) for name, frame in frames.items()]
+        self._execute(assignment, begun, origin, parcels)
 
     def work_through(
         self, batches: Iterable[Sources], *, names: Iterable[str] | None, resume: bool

@@ -1,6 +1,7 @@
 """What sources cannot do that a plan may ask for: each is refused by name, and none is ignored."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -17,9 +18,14 @@ _UNSIZED = (
     "Sized(read, rows), or leave it out of admit"
 )
 _FIXED = (
-    "a stream is read by as many tasks as Spark makes partitions of it, which no plan changes; "
+    "rows are let in by as many tasks as Spark has partitions of them, which no plan changes; "
     "leave source {source!r} out of parallelism"
 )
+
+
+def limits_of_bounded(sources: Iterable[str]) -> Limits:
+    """Return what the sources of a job on bounded data cannot do."""
+    return Limits(fixed=FrozenMap({name: _FIXED.format(source=name) for name in sources}))
 
 
 def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
@@ -29,10 +35,8 @@ def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
         for name, stream in streams.items()
         if not isinstance(stream, Sized) and not is_replay(stream)
     ]
-    return Limits(
-        unsized=FrozenMap({name: _UNSIZED.format(source=name) for name in unsized}),
-        fixed=FrozenMap({name: _FIXED.format(source=name) for name in streams}),
-    )
+    said = FrozenMap({name: _UNSIZED.format(source=name) for name in unsized})
+    return replace(limits_of_bounded(streams), unsized=said)
 
 
 def is_replay(stream: DataFrame) -> bool:

@@ -59,6 +59,7 @@ class Aeolus(Optimizer):
             comes.
         headroom: by what share rates and costs may grow before the plan has to change.
         patience: for how many epochs they have to.
+        calm: for how many times as many a load has to be lower.
         change: by what share a plan has to be better than a cheaper one to make.
         workers: how many instances there may be, where all run all the time.
         buffers: how many bytes full buffers may take, where all run all the time.
@@ -79,6 +80,7 @@ class Aeolus(Optimizer):
     rate: float | None = None
     headroom: float = 0.25
     patience: int = 3
+    calm: int = 4
     change: float = 0.1
     workers: int | None = None
     buffers: float | None = None
@@ -92,7 +94,7 @@ class Aeolus(Optimizer):
     observes = frozenset({Probe.OPERATORS})
 
     def __post_init__(self) -> None:
-        Steadiness(self.headroom, self.patience)
+        Steadiness(self.headroom, self.patience, self.calm)
         checks.amount("change", self.change)
         for name in ("latency", "rate", "buffers", "longest"):
             if getattr(self, name) is not None:
@@ -135,7 +137,7 @@ class Aeolus(Optimizer):
     @property
     def steady(self) -> Steadiness:
         """When the load is another one."""
-        return Steadiness(self.headroom, self.patience)
+        return Steadiness(self.headroom, self.patience, self.calm)
 
     def noted(self, seen: ObservedDataflow) -> Iterable[Note]:
         """Return notes of what had to be assumed."""
@@ -250,7 +252,10 @@ class _ByStages:
         )
         if off is not None:
             figures["off"] = off
-        levels = {name: memory.level(name, now, settings.steady) for name, now in figures.items()}
+        steady = settings.steady
+        if self._is_urgent(memory.planned.get("each", 0.0) * figures.get("off", 1.0), rate):
+            steady = replace(steady, patience=1)
+        levels = {name: memory.level(name, now, steady) for name, now in figures.items()}
         if all(level is None for level in levels.values()):
             text = "the load is as it was planned for"
             return Plan(notes=(*self._notes, memory.kept(settings.name, text, figures)))
@@ -276,6 +281,14 @@ class _ByStages:
             text += f", begun every {chosen.period:.3g} s"
         notes = (*self._notes, planned_note(settings.name, text, figures))
         return plan | Plan(admit=admit, notes=notes)
+
+    def _is_urgent(self, each: float, rate: float) -> bool:
+        """Return whether batches only grow, and what waits is more than the longest ones take in.
+
+        Then each epoch that passes makes what waits longer, and so the epochs.
+        """
+        waiting = sum(source.waiting or 0.0 for source in self._seen.sources.values())
+        return rate * each >= _NEARLY and waiting > rate * self._settings.longest
 
     def _admitted(self, time: BatchTime) -> dict[str, int]:
         """Return how much sources are to let in, where that is much more or less than now."""

@@ -72,6 +72,7 @@ class StagedEngine:
         self.past = Past()
         self.now = self.waiting = 0.0
         self.known = None
+        self.core_seconds = 0.0
         self.backlogs, self.decided, self.spans = [], [], []
 
     def layout(self):
@@ -142,7 +143,9 @@ class StagedEngine:
             )
         planning = self.costs.base * off
         seconds = planning + sum(stage.seconds for stage in found)
-        expected = batch_time(job, self.costs, stages, self.slots).seconds(rows)
+        as_modelled = batch_time(job, self.costs, stages, self.slots)
+        self.core_seconds += as_modelled.cores + rows * as_modelled.cores_each
+        expected = as_modelled.seconds(rows)
         assert abs(seconds - expected * off) < 1e-9 * (1 + seconds)
         return BatchTime(number, rows, seconds, planning, tuple(found), 0.0)
 

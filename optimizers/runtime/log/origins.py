@@ -17,17 +17,22 @@ from sketches.values import FrozenMap, listed, named
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A batch of bounded data.
+    """A batch of bounded data, or a piece of one that is cut.
 
     Attributes:
         name: what it is called; None where only its place among the others says which it is.
+        done: how many rows of each source are done with this piece, if rows are left after it.
     """
 
     name: str | None = None
+    done: Mapping[str, int] = field(default_factory=FrozenMap)
 
     def __post_init__(self) -> None:
         if self.name is not None:
             _check_name("name of a batch", self.name)
+        done = named("done", self.done, object)
+        checked = {name: whole(f"done[{name!r}]", rows, at_least=0) for name, rows in done.items()}
+        object.__setattr__(self, "done", FrozenMap(checked))
 
     def __str__(self) -> str:
         return "a batch" if self.name is None else f"batch {self.name!r}"
@@ -75,11 +80,13 @@ class Progress:
         bounded: how many bounded batches are done.
         names: those of them that have a name, in the order in which they were done.
         streams: the last batch of each query that has fed the job, by the query's id.
+        begun: the last piece of a bounded batch of which rows are left; None where there is none.
     """
 
     bounded: int = 0
     names: tuple[str, ...] = ()
     streams: Mapping[str, OfStream] = field(default_factory=FrozenMap)
+    begun: Bounded | None = None
 
     def __post_init__(self) -> None:
         names = listed("names", self.names)
@@ -98,8 +105,10 @@ class Progress:
         """Return how far all has come once a batch is done."""
         if isinstance(origin, OfStream):
             return replace(self, streams={**self.streams, origin.query: origin})
+        if origin.done:
+            return replace(self, begun=origin)
         names = self.names if origin.name is None else (*self.names, origin.name)
-        return replace(self, bounded=self.bounded + 1, names=names)
+        return replace(self, bounded=self.bounded + 1, names=names, begun=None)
 
     def check_query(self, query: str | None, *, append: bool) -> None:
         """Refuse a stream of which nothing is known, on a job that another stream has fed.
@@ -159,7 +168,7 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as JSON types."""
-        return {
+        found: dict[str, Any] = {
             "bounded": self.bounded,
             "names": list(self.names),
             "streams": {
@@ -167,29 +176,37 @@ class Progress:
                 for query, last in _in(self)
             },
         }
+        return found if self.begun is None else {**found, "begun": origin_to_dict(self.begun)}
 
     @classmethod
     def from_value(cls, value: object, where: str) -> "Progress":
         """Build it from what `to_dict` returned."""
-        return Record(value, where).into(
-            lambda record: cls(
-                record.take("bounded", int),
-                record.strings("names"),
-                {
-                    query: last.into(
-                        lambda fields, query=query: OfStream(  # type: ignore[misc]
-                            query, fields.take("number", int), fields.strings("offsets")
-                        )
-                    )
-                    for query, last in record.mapping("streams", Record).items()
-                },
+        return Record(value, where).into(cls._from_record)
+
+    @classmethod
+    def _from_record(cls, record: Record) -> "Progress":
+        streams = {
+            query: last.into(
+                lambda fields, query=query: OfStream(  # type: ignore[misc]
+                    query, fields.take("number", int), fields.strings("offsets")
+                )
             )
+            for query, last in record.mapping("streams", Record).items()
+        }
+        begun = record.optional("begun", dict)
+        return cls(
+            record.take("bounded", int),
+            record.strings("names"),
+            streams,
+            None if begun is None else Record(begun, "begun").into(_bounded_from),
         )
 
 
 def origin_to_dict(origin: Origin) -> dict[str, Any]:
     """Return where a batch comes from as JSON types; of a stream, `Progress` knows the rest."""
-    return {"query": origin.query} if isinstance(origin, OfStream) else {"name": origin.name}
+    if isinstance(origin, OfStream):
+        return {"query": origin.query}
+    return {"name": origin.name, **({"done": dict(origin.done)} if origin.done else {})}
 
 
 def origin_from(value: object, where: str, progress: Progress) -> Origin:
@@ -201,14 +218,18 @@ def origin_from(value: object, where: str, progress: Progress) -> Origin:
     """
 
     def build(record: Record) -> Origin:
-        query, name = record.optional("query", str), record.optional("name", str)
+        query = record.optional("query", str)
         if query is None:
-            return Bounded(name)
+            return _bounded_from(record)
         if query not in progress.streams:
             raise InvalidValueError(f"stream {query!r} has no batch; give its progress")
         return progress.streams[query]
 
     return Record(value, where).into(build)
+
+
+def _bounded_from(record: Record) -> Bounded:
+    return Bounded(record.optional("name", str), record.take("done", dict, {}))
 
 
 def _in(progress: Progress) -> list[tuple[str, OfStream]]:

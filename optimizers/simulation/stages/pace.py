@@ -61,11 +61,15 @@ class Pace:
 
 def run_paced(running: Running, control: Control, pace: Pace, sources: Sequence[str]) -> None:
     """Run a job batch by batch until all that comes in is done."""
-    number, taken, begun, ended = 0, 0, -math.inf, -math.inf
+    number, place, taken, begun, ended = 0, 0, 0, -math.inf, -math.inf
     while taken < len(pace.times):
-        begun, until = pace.following(number, taken, begun, ended)
+        # A batch that is given is taken in piece by piece where a plan admits less.
+        which = number if pace.ends is None else place
+        begun, until = pace.following(which, taken, begun, ended)
         batch = control.begin(number, begun)
-        ended = running.advance(batch, until)
+        end = min(until, running.full(control.plan.admit))
+        place += end >= until
+        ended = running.advance(batch, end)
         taken += sum(len(batch.served[name]) for name in sources)
         control.end(batch, ended, more=taken < len(pace.times))
         number += 1

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from batching.stages import StageCosts
 from optimizers import Cluster, Fixed, Locality, Plan, Topology, compare
 from optimizers.comparing import Comparison
 from optimizers.errors import InvalidValueError
-from optimizers.simulation import Network, SimulationEngine, Stream, Work
+from optimizers.simulation import MicroBatches, Network, SimulationEngine, Stream, Work
 
 JOB = (
     Topology.source("in", parallelism=2)
@@ -69,6 +70,49 @@ def test_batches_are_those_that_were_given(compared):
     for facts in compared["hash"].batches:
         assert 1.999 <= facts.seconds <= 1.999 + 0.03
         assert 0.0 < facts.latency.mean <= 0.02 + 1e-9
+
+
+def test_batches_are_cut_by_what_is_admitted():
+    variants = {"all": None, "less": Fixed(Plan(admit={"in": 600}))}
+
+    found = compare(JOB, tables(3), variants, engine=ENGINE, warm_up=0)
+
+    assert [0, 1, 2] == [facts.first for facts in found["less"].batches]
+    assert [4, 4, 4] == [facts.batches for facts in found["less"].batches]
+    assert [2000] * 3 == [facts.tuples for facts in found["less"].batches]
+    assert [1, 1, 1] == [facts.batches for facts in found["all"].batches]
+
+
+def test_micro_batches_are_cut_by_what_is_admitted():
+    engine = replace(ENGINE, micro_batches=MicroBatches(StageCosts(0.1, 0.01, 0.01)))
+    variants = {"all": None, "less": Fixed(Plan(admit={"in": 600}))}
+
+    found = compare(JOB, tables(3), variants, engine=engine, warm_up=0)
+
+    assert [4, 4, 4] == [facts.batches for facts in found["less"].batches]
+    assert [2000] * 3 == [facts.tuples for facts in found["less"].batches]
+    assert [1, 1, 1] == [facts.batches for facts in found["all"].batches]
+
+
+def test_what_waits_is_let_in_piece_by_piece():
+    engine = SimulationEngine(
+        cluster=Cluster.uniform(4), micro_batches=MicroBatches(StageCosts(0.5, 0, 0))
+    )
+    stream = Stream.steady({"k": np.arange(1000), "l": np.arange(1000)}, rate=1000.0)
+
+    run = engine.run(JOB, stream, Plan(admit={"in": 100}))
+
+    loads = [sum(batch.loads("in")) for batch in run.batches]
+    assert 1000 == sum(loads)
+    assert 100 == max(loads)
+
+
+def test_tuples_that_come_at_one_time_are_let_in_together():
+    stream = Stream(np.repeat([0.0, 1.0, 2.0], 5), {"k": np.arange(15), "l": np.arange(15)})
+
+    run = SimulationEngine(cluster=Cluster.uniform(4)).run(JOB, stream, Plan(admit={"in": 3}))
+
+    assert [5, 5, 5] == [sum(batch.loads("in")) for batch in run.batches]
 
 
 def test_it_says_that_nothing_was_computed_and_is_the_same_after_json(compared):

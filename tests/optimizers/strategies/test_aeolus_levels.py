@@ -121,12 +121,17 @@ class TestSteadiness:
 
         assert steady.level(100.0, [100 * each for each in seen]) is None
 
-    @given(st.lists(st.floats(0.1, 10.0), min_size=1, max_size=9), st.integers(1, 4))
-    def test_all_of_the_last_must_be_off_on_one_side(self, seen, patience):
-        found = Steadiness(band=0.25, patience=patience).level(1.0, seen)
+    @given(
+        st.lists(st.floats(0.1, 10.0) | st.floats(0.1, 0.7), min_size=1, max_size=9),
+        st.integers(1, 4),
+        st.integers(1, 3),
+    )
+    def test_all_of_the_last_must_be_off_on_one_side(self, seen, patience, calm):
+        found = Steadiness(band=0.25, patience=patience, calm=calm).level(1.0, seen)
 
-        last = seen[-patience:]
-        off = all(each > 1.25 for each in last) or all(each < 0.8 for each in last)
-        assert (found is not None) == (off and len(seen) >= patience)
+        last, longer = seen[-patience:], seen[-patience * calm :]
+        above = all(each > 1.25 for each in last) and len(seen) >= patience
+        below = all(each < 0.8 for each in longer) and len(seen) >= patience * calm
+        assert (found is not None) == (above or below)
         if found is not None:
-            assert min(last) <= found <= max(last)
+            assert min(longer) <= found <= max(longer)

@@ -31,6 +31,18 @@ def test_its_batches_come_one_after_the_other_though_others_come_between():
     assert {"q": 1, "other": 0} == {q: last.number for q, last in later.streams.items()}
 
 
+def test_a_batch_that_is_cut_is_done_with_its_last_piece():
+    begun = HISTORY.after(Bounded("cut", {"s": 30})).after(Bounded("cut", {"s": 60}))
+
+    assert (2, ("monday",)) == (begun.bounded, begun.names)
+    assert Bounded("cut", {"s": 60}) == begun.begun
+    assert begun.begun == begun.after(OfStream("q", 0)).begun
+    assert begun == Progress.from_value(begun.to_dict(), "here")
+    done = begun.after(Bounded("cut"))
+    assert (3, ("monday", "cut"), None) == (done.bounded, done.names, done.begun)
+    assert "begun" not in done.to_dict()
+
+
 def test_the_last_batch_that_comes_again_is_known():
     assert not LIVE.is_next(OfStream("q", 1, ("9",)))
     assert not LIVE.after(Bounded()).is_next(OfStream("q", 1, ("9",)))
@@ -67,6 +79,7 @@ def test_another_stream_is_refused_unless_it_is_further_input():
     [
         (lambda: Bounded(""), "name of a batch ''"),
         (lambda: Bounded(7), "name of a batch 7"),
+        (lambda: Bounded("a", {"s": -1}), r"done\['s'\]=-1"),
         (lambda: OfStream("", 0), "query ''"),
         (lambda: OfStream("q", -1), "number=-1"),
         (lambda: OfStream("q", 0, (5,)), "offsets holds 5"),

@@ -57,7 +57,8 @@ def progresses(draw):
     for number in range(draw(st.integers(1, 5))):
         query, offsets = st.sampled_from("pq"), st.lists(st.text(max_size=9), max_size=2)
         batch = st.builds(OfStream, query, SMALL, offsets)
-        origin = draw(st.sampled_from((Bounded(), Bounded(f"day {number}"))) | batch)
+        bounded = Bounded(), Bounded(f"day {number}"), Bounded("cut", {"s": number})
+        origin = draw(st.sampled_from(bounded) | batch)
         progress = progress.after(origin)
     return origin, progress
 

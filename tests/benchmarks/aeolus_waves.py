@@ -1,0 +1,88 @@
+"""Loads that rise and fall, on an engine of micro-batches that is as the model says."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from page import Json
+
+from optimizers import Topology
+from optimizers.optimizer import Optimizer
+from optimizers.strategies.admission import Admission
+from optimizers.strategies.aeolus import Aeolus
+from optimizers.strategies.ds2 import Ds2
+from optimizers.strategies.fixed import Hash
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "helpers"))
+from staged_engine import StagedEngine
+
+JOB = (
+    Topology.source("s", parallelism=2)
+    .then("parse", parallelism=8)
+    .then("count", key="k", parallelism=8)
+    .then("score", parallelism=8)
+    .then("total", key="l", parallelism=8)
+)
+SECONDS = {"s": 0.0, "parse": 20e-6, "count": 10e-6, "score": 30e-6, "total": 5e-6}
+
+
+def sine(now: float) -> float:
+    """Return a rate that goes from 5,000 to 35,000 and back every minute."""
+    return 20_000 + 15_000 * float(np.sin(now / 60 * 2 * np.pi))
+
+
+def markov(seed: int) -> Callable[[float], float]:
+    """Return a rate that jumps between four levels, on average every 20 seconds."""
+    random = np.random.default_rng(seed)
+    ends = np.cumsum(random.exponential(20.0, 100))
+    levels = random.choice([3_000.0, 10_000.0, 25_000.0, 40_000.0], 101)
+    return lambda now: float(levels[int(np.searchsorted(ends, now))])
+
+
+CONTENDERS: dict[str, Callable[[], Optimizer]] = {
+    "Aeolus": Aeolus,
+    "as declared": Hash,
+    "published": Aeolus.published,
+    "DS2": Ds2,
+    "PID": lambda: Admission("pid"),
+    "fixed point": lambda: Admission("fixed-point"),
+    "DyBBS": lambda: Admission("dybbs"),
+}
+
+
+def waves(scale: float) -> Json:
+    """Run all contenders under a sine and under jumps, with noise of a tenth."""
+    seconds = 300 * max(scale, 0.2)
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for name, rates in (
+        ("sine", [sine] * 3),
+        ("Markov", [markov(seed) for seed in range(3)]),
+    ):
+        found[name] = {who: [] for who in CONTENDERS}
+        for seed, rate in enumerate(rates):
+            for who, strategy in CONTENDERS.items():
+                engine = StagedEngine(JOB, SECONDS, strategy(), rate, noise=0.1, seed=seed)
+                engine.run(seconds)
+                waits = latencies(engine)
+                changes = sum(bool(plan.parallelism) for _, plan in engine.decided)
+                busy = engine.core_seconds / engine.now
+                found[name][who].append(
+                    [float(np.mean(waits)), float(np.quantile(waits, 0.95)), changes, busy]
+                )
+    return found
+
+
+def latencies(engine: StagedEngine) -> np.ndarray:
+    """Return for how long rows waited until their batch was done; of all batches, some rows."""
+    steps = np.linspace(0.0, engine.now, 20_000)
+    came = np.concatenate([[0.0], np.cumsum([engine.rate(t) for t in steps[:-1]] * np.diff(steps))])
+    waits, done = [], 0.0
+    for begun, rows, taken in engine.spans:
+        if rows < 1:
+            continue
+        numbers = done + np.linspace(0, rows, 20)
+        done += rows
+        arrived = np.minimum(np.interp(numbers, came, steps), begun)
+        waits.append(np.repeat(begun + taken - arrived, max(1, int(rows / 2_000))))
+    return np.concatenate(waits)
