@@ -112,7 +112,7 @@ class _ByTraffic:
         np.add.at(weights, tuple(groups.edges), groups.tuples)
         self._weights: Floats = weights + weights.T
         np.fill_diagonal(self._weights, 0.0)
-        self._limits = self._reachable()
+        self._limits = self._reachable(open_)
 
     def nodes(self, filled: Integers) -> Integers:
         """Return the node of each group, given where they come if taken one by one."""
@@ -168,16 +168,46 @@ class _ByTraffic:
         worth[places:] = members @ self._worth
         return Bundles(loads, weights, worth)
 
-    def _reachable(self) -> Floats:
-        """Return what each node may hold of each operator: no less than the heaviest group."""
+    def _reachable(self, open_: Marks) -> Floats:
+        """Return what each node may hold of each operator: no less than the heaviest group.
+
+        Args:
+            open_: which nodes have instances of which operators that are to be filled.
+        """
         groups = self._groups
         counts = np.diff(groups.firsts)
         operators = np.repeat(np.arange(len(counts)), counts)
         equal = np.repeat(self._loads.sum(axis=1) / np.maximum(counts, 1), counts)
         shares = np.zeros((len(counts), groups.places))
         np.add.at(shares, (operators, groups.nodes), equal)
+        settled = self._home >= 0
+        held = np.zeros_like(shares)
+        places = groups.operators[settled], self._home[settled]
+        np.add.at(held, places, self._loads.sum(axis=0)[settled])
+        levels = [_level(*one) for one in zip(shares, held, open_, strict=True)]
+        most = np.maximum(_IMBALANCE, levels)[:, np.newaxis] * shares
         heaviest = self._loads.max(axis=1, initial=0.0)[:, np.newaxis]
-        return np.where(shares > 0, np.maximum(_IMBALANCE * shares, heaviest), 0.0)
+        return np.where(shares > 0, np.maximum(most, heaviest), 0.0)
+
+
+def _level(shares: Floats, held: Floats, open_: Marks) -> float:
+    """Return how many times their shares nodes have if loads are as equal as they can be.
+
+    What nodes hold that are not open may leave them, but nothing comes to them:
+
+    >>> _level(np.array([5.0, 5.0, 5.0]), np.array([3.0, 12.0, 0.0]), np.array([0, 0, 1]) > 0)
+    1.2
+    """
+    if not shares[open_].any():
+        return 1.0  # nothing moves
+    left, filled = shares.sum(), shares > 0
+    while True:
+        level = float(left / shares[filled].sum())
+        short = filled & ~open_ & (held < level * shares)
+        if not short.any():
+            return level
+        left -= held[short].sum()
+        filled &= ~short
 
 
 def _together(operators: Sequence[Resized], traffic: Sequence[Traffic]) -> Groups:

@@ -56,9 +56,11 @@ def _drawn(keys: tuple[Any, ...], length: int, seed: int) -> list[Any]:
 
 @st.composite
 def batches(draw: st.DrawFn, stream: Keys) -> list[Keys]:
-    """Return a stream in batches; some of them may be empty."""
+    """Return a stream in batches; where there are several, at least one of them is empty."""
     random = Random(draw(_SEEDS))  # noqa: S311  # nothing secret
     cuts = sorted(random.randint(0, len(stream)) for _ in range(draw(_CUTS)))
+    if cuts:
+        cuts = sorted([*cuts, random.choice(cuts)])
     return [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
 
 

@@ -86,6 +86,20 @@ def test_no_instance_that_gets_groups_has_clearly_more_than_its_share(data):
             assert held[node] <= most + 1e-6
 
 
+def test_what_one_instance_lacks_is_spread_over_the_others_and_not_put_on_the_new_one():
+    # Instance 0 has next to nothing and gets nothing; all traffic draws to the node of the new one.
+    near = Resized(np.zeros(1, np.int32), np.array([3], np.int32), np.array([41.0]), 1)
+    old = np.array([0] + [1] * 20 + [2] * 20, np.int32)
+    far = Resized(old, np.array([0, 1, 2, 3], np.int32), np.ones(41), 3)
+    talk = Traffic((0, 1), np.zeros(41, np.int64), np.arange(41), np.ones(41))
+
+    _, after = resize([near, far], [talk])
+
+    held = np.bincount(after, minlength=4)
+    assert held[0] == 1
+    assert held[3] <= 40 / 3 + 1
+
+
 @given(st.integers(1, 128), st.integers(1, 20), st.integers(1, 20))
 def test_without_traffic_as_few_groups_move_as_even_counts_allow(groups, before, after):
     before, after = min(before, groups), min(after, groups)

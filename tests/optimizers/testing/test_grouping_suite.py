@@ -74,7 +74,7 @@ BAD = {
     dispatching.AnswersOthers(): (
         ALL,
         [NETWORK, VALUE, JSON, TWICE, TRAVEL, AGAIN, ELSEWHERE, DEAF, MESSAGE],
-        ["a reporter sent", "of 1"],
+        ["a reporter sent", "to sender"],
     ),
     dispatching.HearsTwice(): (ALL, [TWICE], ["where messages come twice"]),
     dispatching.MessagesStayAtHome(): (ALL, [TRAVEL], ["pickled, Untravelled"]),
@@ -83,7 +83,7 @@ BAD = {
         [AGAIN, VALUE, JSON, TWICE, TRAVEL, MESSAGE, ELSEWHERE],
         ["asked twice, dispatchers send"],
     ),
-    dispatching.FillsTheFirst(): (ALL, [DEAF], ["loads of instances that take turns"]),
+    dispatching.FillsTheFirst(): (ALL, [DEAF], ["tuples of", "went to"]),
     dispatching.TakesForeignMessages(): (ALL, [MESSAGE], ["after messages that are none"]),
     dispatching.TakesForeignWork(): (ALL, [FOREIGN], ["took {'sender': -1}", "to -1"]),
 }
