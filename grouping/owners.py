@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.grouping import Grouping
-from grouping.hashing import code_parts
+from grouping.hashing import code_parts, key_places
 from grouping.key_batch import KeyBatch
 from grouping.key_slots import ABSENT
 from grouping.key_table import KeyTable
@@ -136,6 +136,13 @@ class KeyOwners:
             known = np.flatnonzero(named != ABSENT)
             groups[known] = named[known] if isinstance(self.table, GroupTable) else ABSENT
         return groups
+
+    @cached_property
+    def regrouped_places(self) -> Codes:
+        """Where on the ring of hashes keys stand that may be in another group than their hash's."""
+        if self.rule is not None or not isinstance(self.table, GroupTable):
+            return _NONE
+        return np.sort(key_places(self.table.codes_by(self.seed), self.seed))
 
     def _hashed(self, codes: Codes) -> Parts:
         return code_parts(codes, len(self.groups), seed=self.seed)

@@ -86,7 +86,7 @@ def _packed(values: list[Any]) -> _Column:
         low, high = min(values), max(values)
         if low >= -(1 << 63) and high < 1 << 63:
             return np.array(values, dtype=_narrowest(low, high)), None
-    if kinds == {str}:
+    if kinds <= {str, type(None)}:
         words = tuple(dict.fromkeys(values))
         numbers = {word: number for number, word in enumerate(words)}
         places = [numbers[value] for value in values]

@@ -1,15 +1,18 @@
 """What one operator did, and what one edge carried, in some batches on any engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from optimizers.control.summary import BatchSummary, Messages, Spread
+from optimizers.control.summary import BatchSummary, InstanceSummary, Messages, Spread
 from optimizers.documents import Record
 from optimizers.errors import InvalidValueError
 from optimizers.operators import EdgeName
 from optimizers.topology import Topology
+
+T = TypeVar("T")
 
 _SPREAD_BY = ("key", "cost", "")
 
@@ -29,6 +32,11 @@ class OperatorSummary:
         shipping: seconds of its instances for routing and packing these, which are in `busy`.
         wall: seconds of its instances at their own work by the clock on the wall; None where the
             engine does not tell.
+        nodes: where each instance was planned to be in the end.
+        hosts: where each really was, the last time; empty where that is not known.
+        remote_in: how large the tuples were that each got from other hosts; empty likewise.
+        remote_out: how large those were that each sent to other nodes; empty likewise.
+        state_bytes: how much state each held when it last looked; empty likewise.
     """
 
     operator: str
@@ -39,6 +47,11 @@ class OperatorSummary:
     emitted: int = 0
     shipping: float = 0.0
     wall: float | None = None
+    nodes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    remote_in: tuple[float, ...] = ()
+    remote_out: tuple[float, ...] = ()
+    state_bytes: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.spread_by not in _SPREAD_BY:
@@ -72,6 +85,9 @@ class OperatorSummary:
             record.take("emitted", int, 0),
             record.take("shipping", float, 0.0),
             record.optional("wall", float),
+            record.strings("nodes"),
+            record.strings("hosts"),
+            *(record.floats(name) for name in ("remote_in", "remote_out", "state_bytes")),
         )
 
 
@@ -146,7 +162,33 @@ def operator_summary(job: Topology, name: str, batches: Sequence[BatchSummary]) 
         emitted=sum(one.emitted for one in mine),
         shipping=sum(one.shipping for one in mine),
         wall=sum(walls) if walls and len(walls) == len(mine) else None,
+        nodes=_last(mine, count, lambda one: one.node),
+        hosts=_last(mine, count, lambda one: one.host),
+        remote_in=_added(mine, count, lambda one: one.remote_in),
+        remote_out=_added(mine, count, lambda one: one.remote_out),
+        state_bytes=_last(mine, count, lambda one: one.state_bytes),
     )
+
+
+def _last(
+    parts: Sequence[InstanceSummary], count: int, fact: Callable[[InstanceSummary], T | None]
+) -> tuple[T, ...]:
+    """Return what each instance told last of a fact; nothing if one never told."""
+    found = {part.number: told for part in parts if (told := fact(part)) is not None}
+    return tuple(found[number] for number in range(count)) if len(found) == count else ()
+
+
+def _added(
+    parts: Sequence[InstanceSummary], count: int, fact: Callable[[InstanceSummary], float | None]
+) -> tuple[float, ...]:
+    """Return the sums of what each instance told of a fact; nothing if one did not once."""
+    found = [0.0] * count
+    for part in parts:
+        told = fact(part)
+        if told is None:
+            return ()
+        found[part.number] += told
+    return tuple(found)
 
 
 def _spread_by(job: Topology, name: str) -> str:

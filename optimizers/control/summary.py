@@ -74,6 +74,11 @@ class InstanceSummary:
         taken_over: how many keys it got from other instances.
         wall: seconds of the operator's own work by the clock on the wall; None where the engine
             does not tell.
+        host: the host on which it really was; None where nodes are imaginary.
+        remote_in: how large the tuples were that came from other hosts; None where the engine does
+            not tell.
+        remote_out: how large the tuples were that it sent to other nodes; None likewise.
+        state_bytes: how much state it held at the end; None where it did not look.
     """
 
     operator: str
@@ -85,6 +90,10 @@ class InstanceSummary:
     shipping: float
     taken_over: int
     wall: float | None = None
+    host: str | None = None
+    remote_in: float | None = None
+    remote_out: float | None = None
+    state_bytes: float | None = None
 
 
 @dataclass(frozen=True)

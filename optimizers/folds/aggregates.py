@@ -35,6 +35,8 @@ class Count(Fold):
         column: the column whose values are counted; None to count tuples.
     """
 
+    even = True
+
     column: str | None = None
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
@@ -80,6 +82,8 @@ class Sum(Fold):
         column: the column that is added up; integers, decimals or floats.
     """
 
+    even = True
+
     column: str
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
@@ -118,6 +122,8 @@ class Mean(Fold):
     Attributes:
         column: the column whose mean it is; integers, decimals or floats.
     """
+
+    even = True
 
     column: str
 

@@ -14,6 +14,7 @@ from optimizers.folds.arrow_values import batch_of, check_columns, column_of
 from optimizers.folds.casting import cast, take_rows
 from optimizers.folds.describe import name_of, shown
 from optimizers.folds.fold import Emit, Fold, Step
+from optimizers.folds.key_notes import KeyNotes
 from optimizers.folds.types import normal
 
 
@@ -128,13 +129,14 @@ class EachKey(Fold):
         """Refuse, as the function wants to know its key; see `step`."""
         raise FoldError(f"{self!r} calls its function with the key; use step(), which gets it")
 
-    def step(
+    def step(  # noqa: PLR0913, PLR0917
         self,
         tuples: pa.Table,
         keys: NDArray[np.int64],
         before: pa.Table,
         key_rows: pa.Table,
         refuse: Callable[[int, pa.Table, Exception], None] | None = None,
+        notes: KeyNotes | None = None,
     ) -> Step:
         """Call the function for each key, in the order of their numbers.
 
@@ -146,6 +148,7 @@ class EachKey(Fold):
             refuse: gets each key for which the function raises, by its number, with its tuples
                 and what it raised; its state stays as it was, and nothing is sent on of it.
                 Without it, that is raised.
+            notes: gets what each key took, and how many rows the function says for it.
         """
         numbers = self.checked(tuples, keys, before)
         # In one chunk, and sorted, the rows of each key are a slice that costs nothing.
@@ -156,9 +159,12 @@ class EachKey(Fold):
         failed: list[int] = []
         end = 0
         keys_as_tuples = zip(*(column.to_pylist() for column in key_rows.columns), strict=True)
+        if notes is not None:
+            notes.begin()
         for number, key in enumerate(keys_as_tuples):
             start, end = end, end + int(counts[number])
             mine = ordered.slice(start, end - start)
+            rows: list[pa.Table] = []
             try:
                 states[number], rows = self._called(key, mine, states[number])
             except MemoryError:
@@ -170,6 +176,10 @@ class EachKey(Fold):
                 failed.append(number)
             else:
                 emitted += rows
+            if notes is not None:
+                notes.note(sum(map(len, rows)))
+        if notes is not None:
+            notes.end()
         gone = np.array([state is DELETE for state in states], dtype=np.bool_)
         if gone.any():
             states = [None if state is DELETE else state for state in states]

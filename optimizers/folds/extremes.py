@@ -19,6 +19,8 @@ from optimizers.folds.types import normal
 class _Extreme(Fold):
     """The value of a column that stands at one end of its order, for each key."""
 
+    even = True
+
     column: str
 
     result: ClassVar[str]
@@ -116,6 +118,8 @@ class Last(Fold):
     Attributes:
         column: the column whose last value it is.
     """
+
+    even = True
 
     column: str
 

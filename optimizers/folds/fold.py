@@ -59,9 +59,12 @@ class Fold(ABC):
         emit: what the operator sends on.
         alone: whether it needs its keys, which only `step` gives it; it can then be none of several
             folds `Together`.
+        even: whether each tuple and each key takes it about as long as any other, so that what key
+            groups take can be told by how many they have. Where that is not so, it is not told.
     """
 
     alone: ClassVar[bool] = False
+    even: ClassVar[bool] = False
 
     emit: Emit = field(default=Emit.CHANGES, kw_only=True)
 

@@ -66,6 +66,7 @@ class Together(Fold):
                     f"{name}={fold!r} cannot say what is sent on, as several folds are together; "
                     "set emit on Together"
                 )
+        object.__setattr__(self, "even", all(fold.even for _, fold in given))
 
     def __repr__(self) -> str:
         """Return how it is written, the same in every process."""

@@ -1,6 +1,6 @@
 """The summary of a batch of a simulated run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from optimizers.control.summary import (
     StateMoves,
     makespan,
 )
+from optimizers.operators import Edge
 from optimizers.simulation.observation import Stretch
 from optimizers.simulation.tuples import Tuples
 from sketches.arrays import Floats
@@ -59,7 +60,7 @@ def _instances(
     """Return what each instance did; one that a plan has taken away may still have had tuples."""
     served, nodes = stretch.served[name], stretch.nodes[name]
     count = len(nodes)
-    emitted = tuples.emitted(name)
+    emitted, job = tuples.emitted(name), stretch.layout.topology
     sent = np.ones(len(served)) if emitted is None else emitted[served.rows].astype(np.float64)
     taken_over = np.zeros(count, dtype=np.int64)
     if name in stretch.moves:
@@ -72,9 +73,35 @@ def _instances(
         np.bincount(served.instances, served.ended - served.started, count).tolist(),
         shipping.tolist(),
         taken_over.tolist(),
+        _remote(stretch, tuples, job.inputs(name), "instances", count),
+        _remote(stretch, tuples, job.outputs(name), "senders", count),
         strict=True,
     )
     return [
-        InstanceSummary(name, number, node, received, out, seconds, spent, keys, wall=seconds)
-        for number, (node, received, out, seconds, spent, keys) in enumerate(columns)
+        InstanceSummary(
+            name,
+            number,
+            node,
+            received,
+            out,
+            seconds,
+            spent,
+            keys,
+            wall=seconds,
+            remote_in=came,
+            remote_out=went,
+        )
+        for number, (node, received, out, seconds, spent, keys, came, went) in enumerate(columns)
     ]
+
+
+def _remote(
+    stretch: Stretch, tuples: Tuples, edges: Sequence[Edge], end: str, count: int
+) -> list[float]:
+    """Return how large the tuples of edges were that left their node, by the instance at an end."""
+    total = np.zeros(count)
+    for edge in edges:
+        sent = stretch.sent[edge.name]
+        sizes = tuples.sizes[sent.rows] * ~sent.local
+        total += np.bincount(getattr(sent, end), sizes, count)
+    return total.tolist()

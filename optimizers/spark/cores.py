@@ -1,10 +1,11 @@
-"""How many tasks run at a time, each in a Python process of its own."""
+"""What an executor has: how many tasks it runs at a time, and how much memory."""
 
 import os
 import re
 
 from pyspark.sql import SparkSession
 
+_SIZE = re.compile(r"(\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
 _LOCAL = re.compile(r"local\[(\d+|\*)(?:, *\d+)?\]")
 
 
@@ -23,6 +24,16 @@ def slots_of(session: SparkSession) -> int:
 def cores_of_task(session: SparkSession) -> int:
     """Return how many cores a task takes."""
     return int(session.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
+
+
+def memory_of_executor(session: SparkSession) -> float | None:
+    """Return how many bytes of memory an executor was given; None where that cannot be read."""
+    said = session.sparkContext.getConf().get("spark.executor.memory", "1g")
+    found = _SIZE.fullmatch(str(said).strip())
+    if found is None or not int(found[1]):
+        return None
+    unit = found[2].lower() or "m"  # as Spark takes a number alone
+    return float(int(found[1]) << 10 * (1 + "kmgtp".index(unit)))
 
 
 def _cores(master: str, said: str | None, context: object) -> int:

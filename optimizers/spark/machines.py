@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster, Node
 from optimizers.layout import Layout
-from optimizers.spark.cores import cores_of_task, slots_of
+from optimizers.spark.cores import cores_of_task, memory_of_executor, slots_of
 from optimizers.spark.executors import Host, HostReader
 from optimizers.spark.pinning import Pins
 from optimizers.topology import Topology
@@ -22,8 +22,8 @@ class Machines:
         session: the session.
         topology: the job.
         given: the cluster, if it is given and stays as it is. Without one, hosts are its nodes,
-            each as capable as its executors have cores; or where there is but one, as many virtual
-            nodes as the most parallel operator has instances.
+            each as capable as its executors have cores, with their memory; or where there is but
+            one, as many virtual nodes as the most parallel operator has instances.
 
     Attributes:
         cluster: the machines, as they were at the last look.
@@ -106,9 +106,14 @@ class Machines:
 
     def _nodes(self) -> tuple[Node, ...]:
         """Return the hosts as nodes."""
-        each = cores_of_task(self._session)
+        each, memory = cores_of_task(self._session), memory_of_executor(self._session)
         return tuple(
-            Node(name, host.cores, cores=max(1, host.cores // each))
+            Node(
+                name,
+                host.cores,
+                cores=max(1, host.cores // each),
+                memory=None if memory is None else memory * len(host.executors),
+            )
             for name, host in self._hosts.items()
         )
 

@@ -74,6 +74,7 @@ class Pins:
             functions.lit(ANCHOR).alias("edge"),
             *(functions.lit(0).alias(name) for name in ("target", "sender", "number")),
             functions.lit(0).cast("bigint").alias("rows"),
+            functions.lit("").alias("place"),
             functions.lit(None).cast("binary").alias("body"),
         )
         anchor = frame.repartition(len(nodes), "task").persist()

@@ -15,9 +15,12 @@ from optimizers.runtime.task.parcels import SCHEMA
 from optimizers.runtime.task.task import run_source, run_task
 from optimizers.runtime.work import Ticket, Work
 from optimizers.spark.hash_slots import slots
+from optimizers.spark.hosts import executor_host
 from optimizers.spark.task_errors import causes_noted
 
-COLUMNS = "task int, edge int, target int, sender int, number int, rows bigint, body binary"
+COLUMNS = (
+    "task int, edge int, target int, sender int, number int, rows bigint, place string, body binary"
+)
 """The schema of parcels, as Spark writes it."""
 
 ANCHOR = -2
@@ -84,8 +87,9 @@ class SourceTask:
         if len(self.sources) > 1:
             by_source = _apart(batches, len(self.sources))
         for source, rows in zip(self.sources, by_source, strict=True):
+            ticket, host = _ticket(self.ticket), executor_host()
             parcels = run_source(
-                work, _ticket(self.ticket), source, _partition(), rows, known_as=_stage()
+                work, ticket, source, _partition(), rows, known_as=_stage(), host=host
             )
             with causes_noted():
                 yield from _addressed(parcels, work, 1)
@@ -102,10 +106,9 @@ class StageTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the task emits and passes on as parcels."""
         work = self.shared.get()
+        ticket, host = _ticket(self.ticket), executor_host()
         arrived, stage = _arrived(batches), self.stage
-        parcels = run_task(
-            work, _ticket(self.ticket), stage, _partition(), arrived, known_as=_stage()
-        )
+        parcels = run_task(work, ticket, stage, _partition(), arrived, known_as=_stage(), host=host)
         with causes_noted():
             yield from _addressed(parcels, work, self.stage + 1)
 

@@ -15,6 +15,7 @@ from optimizers import Cluster, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
 from optimizers.runtime.driver.taking_apart import BatchClock, StageClock
+from optimizers.runtime.observe.call_sums import call_sums
 from optimizers.runtime.observe.observation import Observation, Sighting
 from optimizers.runtime.state.file import Kind, StateFile
 from optimizers.runtime.storage.location import Location
@@ -109,10 +110,13 @@ class ManyReports:
                 shipping=0.05,
                 wall=0.1,
                 keeping=0.02,
-                machine=f"host-{number}",
+                clock=f"host-{number}",
                 began=float(stage),
                 ended=stage + 0.9,
                 stage=stage,
+                host=f"10.0.0.{number % 100}",
+                bytes_out=_TUPLES * _BYTES * len(out),
+                remote_out=_TUPLES * _BYTES * len(out),
                 received=NO_FLOWS if into is None else self._received(into, number),
                 sent=self._sent(self.job.edges.index(out[0]), number) if out else NO_FLOWS,
                 observed=tuple(self._seen(name, number)),
@@ -124,10 +128,33 @@ class ManyReports:
         name = f"{batch:010}-{report.instance}-0123456789abcdef"
         kind = Kind.DELTA if batch else Kind.BASE
         file = StateFile(f"state/{report.operator}/{name}.arrow", batch, 1_000, 10**6, 7, kind)
-        known = replace(report, state=file, state_rows=1_000, columns=_COLUMNS, hottest=100)
+        known = replace(
+            report,
+            state=file,
+            state_rows=1_000,
+            columns=_COLUMNS,
+            hot_keys=np.arange(16) + 16 * report.instance,
+            hot_tuples=np.full(16, 100),
+            state_size=np.array([10**6, 10**6]),
+        )
         if not self.observed:
             return known
-        return replace(known, groups=np.array([report.instance]), group_tuples=np.array([_TUPLES]))
+        each = np.array([_TUPLES])
+        bytes_each = each * float(_BYTES)
+        return replace(
+            known,
+            calls=1,
+            call_sums=call_sums([(_TUPLES, 100, 10**6, 0.1)]),
+            groups=np.array([report.instance]),
+            group_tuples=each,
+            group_keys=np.array([100]),
+            group_in=bytes_each,
+            group_remote_in=bytes_each,
+            group_out=bytes_each,
+            group_remote_out=bytes_each,
+            held_groups=np.array([report.instance]),
+            held_bytes=np.array([1e6]),
+        )
 
     def _sent(self, edge: int, sender: int) -> Flows:
         """Return a parcel to each instance; its digest depends on who sends it."""
@@ -142,6 +169,8 @@ class ManyReports:
         """Return one parcel from each sender."""
         flows = self._flows(edge, np.array([instance]), self.instances)
         flows["digest"] += np.uint64(self.instances**2)  # the sum of the first odd numbers
+        flows["local_rows"] = flows["rows"] // self.instances
+        flows["local_bytes"] = flows["bytes"] // self.instances
         return flows
 
     def _flows(self, edge: int, instances: Integers, parcels: int) -> Flows:

@@ -9,11 +9,14 @@ import pyarrow as pa
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers.batch_time import KEPT, BatchTime
+from optimizers.cluster import Cluster, Node
 from optimizers.control import collectors
 from optimizers.control.collectors import TrafficSums
 from optimizers.layout import Layout
-from optimizers.loads import GroupStatistics
 from optimizers.operators import EdgeName
+from optimizers.runtime.driver.loads import Known, LoadCollector
+from optimizers.runtime.driver.state_sizes import HeldState
+from optimizers.runtime.observe.call_models import ModelOf
 from optimizers.runtime.observe.cost_tally import count_costs
 from optimizers.runtime.observe.hot_keys import HotKeys
 from optimizers.runtime.observe.observation import EACH, Observation, Seen
@@ -54,13 +57,14 @@ class EpochCollector:
         self._edges: dict[EdgeName, Floats] = defaultdict(lambda: np.zeros(len(_FLOW)))
         self._pairs: dict[EdgeName, tuple[SpaceSaving, SpaceSaving]] = {}
         self._keys: dict[str, SpaceSaving] = {}
-        self._groups: dict[str, Floats] = {}
+        self._loads = LoadCollector(layout)
         self._traffic: dict[EdgeName, TrafficSums] = {}
         self._costs: dict[str, dict[tuple[str, str], dict[int, CostSketch]]] = {}
 
     def go_on_under(self, layout: Layout) -> None:
         """Go on with a layout that has the same instances and key groups on other machines."""
         self._layout = layout
+        self._loads.go_on_under(layout)
 
     @property
     def batches(self) -> int:
@@ -89,20 +93,36 @@ class EpochCollector:
                 hot.add(hot_keys.taken(tasks), hot_tuples.taken(tasks))
         for edge, flows in edge_sums(reports, self._layout.topology).items():
             self._edges[edge] += flows
-        self._add_groups(reports)
+        self._loads.add(reports)
         for observation, tables in reports.observed.items():
             self._observe(observation, tables)
         self._batches += 1
 
     def statistics(
-        self, state_bytes: dict[str, float], history: Mapping[EdgeName, KeyPairs]
+        self,
+        state_bytes: Mapping[str, float],
+        history: Mapping[EdgeName, KeyPairs],
+        *,
+        cluster: Cluster | None = None,
+        held: HeldState | None = None,
+        model_of: ModelOf = lambda name: None,  # noqa: ARG005
     ) -> Statistics:
         """Return what was seen.
 
         Args:
             state_bytes: how much state each operator holds.
             history: pairs of the epochs before, see `Statistics.history`.
+            cluster: the machines; without, nothing is known of them but their names.
+            held: how much state each instance holds; without, that is not known.
+            model_of: what calls of operators take; without, that is not known.
         """
+        nodes = sorted({node for home in self._layout.homes.values() for node in home.nodes})
+        known = Known(
+            cluster or Cluster(tuple(map(Node, nodes))),
+            self._seconds,
+            held or HeldState({}),
+            model_of,
+        )
         held_out = {
             hop: KeyPairs.of(second) for hop, (_, second) in self._pairs.items() if len(second)
         }
@@ -123,10 +143,8 @@ class EpochCollector:
             held_out=held_out,
             history={hop: known for hop, known in history.items() if hop in pairs},
             keys={name: KeyCounts.of(sketch) for name, sketch in self._keys.items()},
-            groups={
-                name: self._group_statistics(name, tuples, state_bytes.get(name, 0.0))
-                for name, tuples in self._groups.items()
-            },
+            groups={name: self._loads.groups(name, known) for name in self._loads.observed},
+            instances={name: self._loads.instances(name, known) for name in self._loads.operators},
             traffic={hop: sums.traffic() for hop, sums in self._traffic.items()},
             costs={name: self._costs_of(name) for name in self._costs},
             batch_times=tuple(self._times),
@@ -137,19 +155,6 @@ class EpochCollector:
         hot, tuples = self._hot.get(name), self._sums[name]["tuples"]
         found = hot.tuples() if hot is not None and tuples else None
         return None if found is None else min(1.0, found / tuples)
-
-    def _add_groups(self, reports: Reports) -> None:
-        """Add what each key group had, and its share of the seconds of its instance."""
-        groups, tuples = reports.vectors("groups"), reports.vectors("group_tuples").values
-        rates = reports.numbers("seconds") / np.maximum(reports.numbers("tuples"), 1)
-        seconds = tuples * rates[groups.rows]
-        for name, tasks in reports.tasks.items():
-            mine = np.isin(groups.rows, tasks)
-            if mine.any():
-                number = self._layout.topology.operator(name).key_groups
-                seen = self._groups.setdefault(name, np.zeros((2, number)))
-                for place, values in enumerate((tuples, seconds)):
-                    seen[place] += np.bincount(groups.values[mine], values[mine], number)
 
     def _observe(self, observation: Observation, tables: Sequence[pa.Table]) -> None:
         match observation.kind, *observation.about:
@@ -193,26 +198,13 @@ class EpochCollector:
         instances = self._layout.topology.operator(operator).parallelism
         return tuple(chosen.get(number, collectors.cost_sketch()) for number in range(instances))
 
-    def _group_statistics(self, name: str, seen: Floats, state_bytes: float) -> GroupStatistics:
-        """Return the load of each key group, as shares of the epoch's time."""
-        tuples, seconds = seen
-        into = sum(self._edges[edge.name][1] for edge in self._layout.topology.inputs(name))
-        share = tuples / max(tuples.sum(), 1.0)
-        return GroupStatistics(
-            cpu=seconds / max(self._seconds, 1e-9),
-            tuples=tuples,
-            seconds=seconds,
-            state_bytes=share * state_bytes,
-            bytes_in=share * into,
-        )
-
 
 def edge_sums(reports: Reports, topology: Topology) -> dict[EdgeName, Floats]:
-    """Return by edge what tasks sent: tuples, bytes, how much of each stayed local, parcels."""
-    sent = reports.sent
+    """Return by edge what tasks received: tuples, bytes, how much was local, parcels."""
+    received = reports.received  # where a task really was, only its receivers know
     found = {}
-    for number in np.unique(sent["edge"]).tolist():
-        flows = sent[sent["edge"] == number]
+    for number in np.unique(received["edge"]).tolist():
+        flows = received[received["edge"] == number]
         sums = [float(flows[name].sum()) for name in _FLOW]
         found[topology.edges[number].name] = np.array(sums)
     return found

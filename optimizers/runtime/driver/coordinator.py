@@ -29,13 +29,13 @@ from optimizers.plan import Plan
 from optimizers.runtime.driver.assignment import Assignment
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
 from optimizers.runtime.driver.inflow import Inflow
+from optimizers.runtime.driver.learned import Learned
 from optimizers.runtime.driver.summary import log_bad_rows, summary_of
 from optimizers.runtime.driver.taking_apart import Timing, time_of
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.log.records import Commit
-from optimizers.runtime.observe.trials import Trials
-from optimizers.runtime.state.after import bytes_of, state_after
+from optimizers.runtime.state.after import state_after
 from optimizers.runtime.state.schema import Columns, columns_after, key_types
 from optimizers.runtime.task.delivery import check_delivery
 from optimizers.runtime.task.reports import Reports
@@ -95,7 +95,7 @@ class Coordinator:
         )
         self._keep = whole("keep", keep, at_least=1)
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
-        self._trials = Trials()
+        self._learned = Learned()
         self.inflow = Inflow()
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
         self._committed = checkpoint.last_commit()
@@ -194,7 +194,7 @@ class Coordinator:
         if is_first:
             self._loop.started(self._plan, self._cluster, again=self._committed is not None)
         self._change = Change()
-        ticket = Ticket(batch, self._planned == batch, self._state, self._trials.ways)
+        ticket = Ticket(batch, self._planned == batch, self._state, self._learned.trials.ways)
         return Assignment(self._work, ticket, self._plan, self._planned, self._plan_revision)
 
     def commit(
@@ -266,7 +266,7 @@ class Coordinator:
     def _learn(self, committed: Commit, reports: Reports, summary: BatchSummary) -> None:
         """Take in what happened in the batch that was committed last."""
         self.inflow.hear(committed.origin, summary)
-        self._trials.add(reports)
+        self._learned.add(reports)
         self._collector.add(reports, summary.seconds, summary.time)
         self._loop.hear(summary, committed.tuples)
         log_bad_rows(committed.batch, reports, self._layout)
@@ -279,7 +279,8 @@ class Coordinator:
 
     def _statistics(self, pasts: Pasts) -> Statistics:
         """Return what was seen in the epoch, and begin to count the next."""
-        seen = self._collector.statistics(bytes_of(self._state), pasts)
+        cluster = self._cluster.under(self._plan)
+        seen = self._learned.statistics(self._collector, self._state, pasts, cluster)
         self._collector = EpochCollector(self._layout, self._loop.epochs + 1)
         sized = tuple(set(self._topology.sources) - set(self._base_limits.unsized))
         how = Execution(micro_batches=True, slots=self._slots(), sized=sized)

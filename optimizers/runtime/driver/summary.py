@@ -2,6 +2,8 @@
 
 import logging
 
+import numpy as np
+
 from optimizers.batch_time import BatchTime
 from optimizers.control.summary import BatchSummary, InstanceSummary, makespan
 from optimizers.layout import Instance, Layout
@@ -35,6 +37,12 @@ def summary_of(  # noqa: PLR0913, PLR0917
     nodes = [layout.node_of(Instance(*each)) for each in zip(operators, numbers, strict=True)]
     facts = ("tuples", "emitted", "seconds", "shipping", "taken_over", "wall")
     columns = [reports.numbers(name).tolist() for name in facts]
+    columns += [
+        _hosts(reports),
+        _remote_in(reports, layout),
+        reports.numbers("remote_out").astype(float).tolist(),
+        _state_bytes(reports),
+    ]
     instances = tuple(
         InstanceSummary(*each) for each in zip(operators, numbers, nodes, *columns, strict=True)
     )
@@ -54,6 +62,36 @@ def summary_of(  # noqa: PLR0913, PLR0917
         makespan=makespan(instances, layout),
         time=time,
     )
+
+
+def _hosts(reports: Reports) -> list[str | None]:
+    if not reports.columns["host"].lengths.any():
+        return [None] * len(reports)
+    return [host or None for host in reports.hosts]
+
+
+def _state_bytes(reports: Reports) -> list[float | None]:
+    """Return how much state each task held; None of one that did not look."""
+    sizes = reports.vectors("state_size")
+    found: list[float | None] = [None] * len(reports)
+    looked = np.flatnonzero(sizes.lengths)
+    told = sizes.taken(looked).values.reshape(-1, 2)[:, 0]
+    for task, size in zip(looked.tolist(), told.astype(float).tolist(), strict=True):
+        found[task] = size
+    return found
+
+
+def _remote_in(reports: Reports, layout: Layout) -> list[float]:
+    """Return how large the tuples were that came to each task from other hosts."""
+    found, flows = np.zeros(len(reports)), reports.received
+    numbers = reports.numbers("instance")
+    for edge in np.unique(flows["edge"]).tolist():
+        mine = flows[flows["edge"] == edge]
+        tasks = reports.tasks[layout.topology.edges[edge].target]
+        came = np.zeros(1 + int(max(numbers[tasks].max(), mine["instance"].max())))
+        np.add.at(came, mine["instance"], mine["bytes"] - mine["local_bytes"])
+        found[tasks] += came[numbers[tasks]]
+    return list(found.tolist())
 
 
 def bad_rows(reports: Reports, layout: Layout, how: OnError) -> dict[str, BadCount]:

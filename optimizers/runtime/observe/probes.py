@@ -1,7 +1,7 @@
 """Probes: what tasks observe, for their reports: small tables and vectors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -148,26 +148,19 @@ class KeysSeen:
     """How often the keys of an operator came at one instance.
 
     Attributes:
-        groups: the key groups that had tuples, if they are observed.
-        group_tuples: how many each of them had.
         named: the heaviest keys by name, if they are observed.
     """
 
-    groups: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    group_tuples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     named: tuple[Sighting, ...] = ()
 
     @classmethod
-    def of(
-        cls, work: Work, operator: str, rows: pa.Table, keys: KeyBatch, counts: NDArray[np.int64]
-    ) -> "KeysSeen":
-        """Count the keys of an operator: the heaviest by name, all by their group.
+    def of(cls, work: Work, operator: str, rows: pa.Table, counts: NDArray[np.int64]) -> "KeysSeen":
+        """Count the keys of an operator, the heaviest by name.
 
         Args:
             work: the job.
             operator: the operator.
             rows: the key columns of the distinct keys.
-            keys: the same, as they were read.
             counts: how many tuples each had.
         """
         observes = work.settings.observes
@@ -177,12 +170,7 @@ class KeysSeen:
             columns = [rows.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
             table = pa.table(columns, ["key", "count"])
             named = ((Observation(Seen.KEYS, (operator,)), table),)
-        tuples = np.empty(0, np.int64)
-        if Probe.GROUPS in observes:
-            owners = work.layout.owners(operator)
-            tuples = np.bincount(owners.group_of(keys), counts, len(owners.groups))
-        groups = np.flatnonzero(tuples)
-        return cls(groups, tuples[groups].astype(np.int64), named)
+        return cls(named)
 
 
 def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:

@@ -73,6 +73,11 @@ def keep(
     _MEMORY.put((location.root, instance), files, state, most)
 
 
+def holds(location: Location, instance: Instance) -> bool:
+    """Return whether the state of an instance is kept for the next batch."""
+    return (location.root, instance) in _MEMORY.states
+
+
 def kept() -> int:
     """Return how many bytes of state this process keeps."""
     return _MEMORY.bytes

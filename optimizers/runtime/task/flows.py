@@ -16,7 +16,7 @@ FLOW = np.dtype(
         ("rows", np.int64),
         ("bytes", np.int64),
         ("digest", np.uint64),  # of all parcels; modulo 2^62
-        ("local_rows", np.int64),  # of those sent to an instance on the sender's node
+        ("local_rows", np.int64),  # of those from an instance on one machine with the target's
         ("local_bytes", np.int64),
     ]
 )
@@ -46,12 +46,14 @@ class FlowCounter:
 
     def __init__(self) -> None:
         self._sums: dict[tuple[int, int], list[int]] = {}
-        self.rows = 0
+        self.rows = self.bytes = self.local_bytes = 0
 
     def add(self, parcel: Parcel, *, local: bool = False) -> None:
         """Count one parcel more, and whether it stays on its node."""
         rows, size = parcel.rows, parcel.size
         self.rows += rows
+        self.bytes += size
+        self.local_bytes += size * local
         sums = self._sums.setdefault((parcel.edge, parcel.target), [0] * 6)
         sums[0] += 1
         sums[1] += rows

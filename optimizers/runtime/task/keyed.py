@@ -1,7 +1,7 @@
 """A keyed instance in one batch: its state as it was, keys taken over, tuples folded in."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from grouping.hashing import key_places
 from grouping.key_batch import KeyBatch
-from optimizers.errors import FoldError, StateError
-from optimizers.folds.casting import solid, take_rows
+from optimizers.folds.casting import take_rows
 from optimizers.folds.each_key import EachKey
-from optimizers.folds.fold import Fold, Step, nothing
-from optimizers.folds.key_codes import key_numbers
+from optimizers.folds.fold import Fold
 from optimizers.layout import Instance
-from optimizers.operators import Operator
+from optimizers.runtime.observe.call_parts import part_of
+from optimizers.runtime.observe.call_sums import call_sums
+from optimizers.runtime.observe.group_loads import Arrived, GroupsSeen, groups_seen
 from optimizers.runtime.observe.hot_keys import hot_keys
 from optimizers.runtime.observe.probes import KeysSeen
+from optimizers.runtime.observe.state_sizes import state_by_group
 from optimizers.runtime.state import cache
-from optimizers.runtime.state.changes import before_of, in_order, marked, merged, rows_of
+from optimizers.runtime.state.changes import in_order, marked, merged
 from optimizers.runtime.state.file import (
     Attempt,
     Kind,
@@ -30,15 +31,17 @@ from optimizers.runtime.state.file import (
     should_rewrite,
     write_state,
 )
-from optimizers.runtime.state.keys import Match, keys_at, match
 from optimizers.runtime.state.merge import last_of_each, replaced
 from optimizers.runtime.state.schema import Columns, columns_of
 from optimizers.runtime.state.table import VALUE, key_names
 from optimizers.runtime.task.bad_rows import BadRows
-from optimizers.runtime.task.fact_columns import no_wholes
+from optimizers.runtime.task.fact_columns import no_reals, no_wholes
+from optimizers.runtime.task.folding import Folded, Folding, harmless
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.untyped import with_types
 from optimizers.runtime.work import Ticket, Work
+from optimizers.statistics import Probe
+from sketches.arrays import Floats, Parts
 
 
 @dataclass(slots=True)
@@ -55,6 +58,12 @@ class KeyedWork:
         columns: the columns of its state with their types, likewise.
         keys: how often keys came.
         hottest: the codes of the most frequent keys, and how many tuples each had.
+        groups: what key groups had to do, if that is observed.
+        state_size: how many bytes of state the instance holds, and how many of them stay in
+            memory; empty if it did not look.
+        held: the same by key group; empty likewise, or if that is not observed.
+        calls: by how many calls of the fold.
+        call_sums: what calls took, see `optimizers.runtime.observe.call_sums`.
     """
 
     seconds: float = 0.0
@@ -66,6 +75,11 @@ class KeyedWork:
     columns: Columns | None = None
     keys: KeysSeen = field(default_factory=KeysSeen)
     hottest: tuple[NDArray[np.int64], ...] = (no_wholes(), no_wholes())
+    groups: GroupsSeen = field(default_factory=GroupsSeen)
+    state_size: tuple[int, ...] = ()
+    held: Floats = field(default_factory=no_reals)
+    calls: int = 0
+    call_sums: Floats = field(default_factory=no_reals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +102,55 @@ class KeyedInstance:
     bad: BadRows
     done: KeyedWork = field(default_factory=KeyedWork)
 
-    def run(self, tuples: pa.Table | None) -> pa.Table | None:
+    def run(
+        self, tuples: pa.Table | None, arrived: Arrived | None = None
+    ) -> tuple[pa.Table | None, Parts | None]:
         """Fold tuples into the state, write what changed, and return what is to be emitted.
 
         Without tuples, it only takes over and gives away keys, if there are any to.
+
+        Args:
+            tuples: the tuples.
+            arrived: the parcels in which they came; None if that does not matter.
+
+        Returns:
+            What is to be emitted, and the key group of each row; None where that is not known.
         """
         inherits = self.ticket.first and self._inherits()
-        if not inherits and (tuples is None or not len(tuples)):
-            return None
-        started = time.perf_counter()
         files = self._files(self.instance.number)
+        # Keys may have other groups under a new plan, though they stay at their instance.
+        regroups = self.ticket.first and self._observes_groups and bool(files)
+        if not inherits and not regroups and (tuples is None or not len(tuples)):
+            return None, None
+        started = time.perf_counter()
         state = cache.state_in(self.work.location, self.instance, files)
         changes: list[pa.Table] = []
         if inherits:
             state, changes = self._take_over(state)
         self.done.keeping += time.perf_counter() - started
-        emitted = None
+        emitted, groups = None, None
         if tuples is not None and len(tuples):
-            state, changed, emitted = self._fold(state, tuples)
+            state, changed, emitted, groups = self._fold(state, tuples, arrived or Arrived())
             changes.append(changed)
         if state is not None and any(map(len, changes)):
             started = time.perf_counter()
             self._write(files, state, changes)
             self.done.keeping += time.perf_counter() - started
-        return emitted
+        if state is not None:
+            self._measure(state)
+        return emitted, groups
+
+    @property
+    def _observes_groups(self) -> bool:
+        return Probe.GROUPS in self.work.settings.observes
+
+    def _measure(self, state: pa.Table) -> None:
+        """Note how large the state is."""
+        resident = cache.holds(self.work.location, self.instance)
+        self.done.state_size = state.nbytes, state.nbytes if resident else 0
+        if self._observes_groups:
+            owners = self.work.layout.owners(self.instance.operator)
+            self.done.held = state_by_group(state, owners, self._keys_of)
 
     def _files(self, number: int) -> tuple[StateFile, ...]:
         files = self.ticket.state.get(self.instance.operator, ())
@@ -124,6 +163,10 @@ class KeyedInstance:
             return bool(self._orphans())
         handover = self.work.handovers.get(self.instance.operator)
         return handover is not None and (handover.sends(number) or bool(handover.received(number)))
+
+    @property
+    def _folding(self) -> Folding:
+        return Folding(self.work, self.instance)
 
     @property
     def _seed(self) -> int:
@@ -191,45 +234,49 @@ class KeyedInstance:
         return state, changes
 
     def _fold(
-        self, state: pa.Table | None, tuples: pa.Table
-    ) -> tuple[pa.Table, pa.Table, pa.Table | None]:
+        self, state: pa.Table | None, tuples: pa.Table, arrived: Arrived
+    ) -> tuple[pa.Table, pa.Table, pa.Table | None, Parts | None]:
         """Return the state after the tuples, the changes to it, and what is to be emitted."""
-        operator = self.work.topology.operator(self.instance.operator)
-        fold = self.work.fold(operator.name)
+        name = self.instance.operator
+        fold = self.work.fold(name)
+        # 1. Do it.
         started, began = time.process_time(), time.perf_counter()
         tuples = self._typed(fold, tuples, state)
-        names = operator.key_columns
-        numbers, firsts, codes = key_numbers(tuples, names, self._seed)
-        key_rows = solid(take_rows(tuples.select(names), firsts))
-        batch = key_batch(key_rows, names, f"operator {operator.name!r}", self._seed)
-        self._check_owner(key_rows, batch)
-        keys = keys_at(key_places(codes, self._seed), key_rows)
-        if state is None:
-            state = rows_of(keys.slice(0, 0), nothing(fold.state(tuples.schema), 0))
-        known = match(state, keys)
-        before = before_of(state, known)
-        failed: list[int] = []
-        if isinstance(fold, EachKey):
-            refuse = self._refusing(operator, failed)
-            step = fold.step(tuples, numbers, before, key_rows, refuse)
-        else:
-            step = fold.step(tuples, numbers, before, key_rows)
-        gone = _gone_in(step, fold, len(firsts))
-        rows = rows_of(keys, step.state)
-        if failed:  # their state stays as it was, or absent
-            good = np.setdiff1d(np.arange(len(rows)), failed)
-            rows, gone = take_rows(rows, good), gone[good]
-            known = Match(known.found[good], known.rows[good])
-        state = replaced(state, rows, gone=gone, known=known)
+        folded = self._folding.folded(fold, state, tuples, self.bad)
         self.done.seconds += time.process_time() - started
         self.done.wall += time.perf_counter() - began
-        counts = np.bincount(numbers, minlength=len(codes))
-        self.done.keys = KeysSeen.of(self.work, operator.name, key_rows, batch, counts)
-        self.done.hottest = hot_keys(codes, counts)
-        changes = marked(rows, gone=gone)
-        if gone.any():  # of a key that came and went in this batch there is nothing to tell
-            changes = changes.filter(pa.array(~gone | known.found))
-        return state, changes, step.emitted
+        # 2. Tell what it was.
+        counts = np.bincount(folded.numbers, minlength=len(folded.places))
+        self.done.keys = KeysSeen.of(self.work, name, folded.key_rows, counts)
+        self.done.hottest = hot_keys(folded.codes, counts)
+        groups = None
+        if self._observes_groups:
+            groups = self.work.layout.owners(name).group_of(folded.keys)
+            self.done.groups = groups_seen(groups, folded.numbers, tuples, arrived, folded.seconds)
+            self._try(fold, state, tuples, folded)
+            groups = None if folded.senders is None else groups[folded.senders]
+        return folded.state, folded.changes, folded.emitted, groups
+
+    def _try(self, fold: Fold, state: pa.Table | None, tuples: pa.Table, folded: Folded) -> None:
+        """Note what the call took; now and then, try what a part of it takes, to tell it apart."""
+        if not (fold.even or isinstance(fold, EachKey)):
+            return  # what its keys take may differ, and cannot be told by how many they are
+        measured = 0.0 if folded.seconds is None else float(folded.seconds.sum())
+        calls = [
+            (len(tuples), len(folded.places), folded.state.nbytes, self.done.seconds - measured)
+        ]
+        part = part_of(
+            self.ticket.batch + self.instance.number, folded.numbers, folded.places, state
+        )
+        if part is not None:
+            chosen = take_rows(tuples, part.rows)
+            started = time.process_time()
+            tried = self._folding.folded(harmless(fold), part.state, chosen)
+            seconds = time.process_time() - started
+            seconds -= 0.0 if tried.seconds is None else float(tried.seconds.sum())
+            calls.append((len(chosen), len(tried.places), tried.state.nbytes, seconds))
+        self.done.calls = 1
+        self.done.call_sums = call_sums(calls)
 
     def _typed(self, fold: Fold, tuples: pa.Table, state: pa.Table | None) -> pa.Table:
         """Return tuples whose columns have a type, also where they hold nothing but nulls."""
@@ -258,36 +305,14 @@ class KeyedInstance:
         smallest = min(files, key=lambda file: file.bytes)
         return read_state(self.work.location, smallest, places=np.empty(0, dtype=np.uint64))
 
-    def _refusing(
-        self, operator: Operator, failed: list[int]
-    ) -> Callable[[int, pa.Table, Exception], None]:
-        """Return what gets the keys on which the function of an operator raises, and notes them."""
-
-        def refuse(number: int, rows: pa.Table, error: Exception) -> None:
-            key = tuple(rows.select(operator.key_columns).slice(0, 1).to_pylist()[0].values())
-            self.bad.failed(operator, rows, error, f" of key {key!r}")
-            failed.append(number)
-
-        return refuse
-
-    def _check_owner(self, key_rows: pa.Table, keys: KeyBatch) -> None:
-        """Refuse keys that another instance owns: their state would be in two places."""
-        if self._is_partial:
-            return
-        owners = self.work.layout.owners(self.instance.operator).assign(keys)
-        wrong = np.flatnonzero(owners != self.instance.number)
-        if len(wrong):
-            key = key_rows.slice(int(wrong[0]), 1).to_pylist()[0]
-            raise StateError(
-                f"key {key} came to {self.instance} and is owned by instance "
-                f"{owners[wrong[0]]}; this is a defect of Penstock, please report it"
-            )
-
     def _owners(self, state: pa.Table) -> NDArray[np.int32]:
         """Return who owns the keys of rows of state."""
-        operator = self.instance.operator
-        keys = key_batch(state, key_names(state), f"state of operator {operator!r}", self._seed)
-        return self.work.layout.owners(operator).assign(keys)
+        return self.work.layout.owners(self.instance.operator).assign(self._keys_of(state))
+
+    def _keys_of(self, state: pa.Table) -> KeyBatch:
+        """Return the keys of rows of state."""
+        where = f"state of operator {self.instance.operator!r}"
+        return key_batch(state, key_names(state), where, self._seed)
 
     def _write(
         self, files: tuple[StateFile, ...], state: pa.Table, changes: Sequence[pa.Table]
@@ -306,16 +331,3 @@ class KeyedInstance:
         most = self.work.settings.resident_each
         chain = file.after(files)
         cache.keep(self.work.location, self.instance, chain, state, most=most)
-
-
-def _gone_in(step: Step, fold: Fold, keys: int) -> NDArray[np.bool_]:
-    """Return which keys a fold deletes."""
-    if step.gone is None:
-        return np.zeros(keys, dtype=np.bool_)
-    gone = np.asarray(step.gone)
-    if gone.dtype != np.bool_ or gone.shape != (keys,):
-        raise FoldError(
-            f"{fold!r} says by {gone.dtype} of shape {gone.shape} which of {keys} keys are gone; "
-            "give a boolean for each, or None"
-        )
-    return gone

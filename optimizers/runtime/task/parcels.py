@@ -24,6 +24,7 @@ SCHEMA = pa.schema(
         ("sender", pa.int32()),
         ("number", pa.int32()),  # of the sender's parcels on this edge
         ("rows", pa.int64()),
+        ("place", pa.string()),  # the machine that it was packed on
         ("body", pa.binary()),
     ]
 )
@@ -46,6 +47,7 @@ class Parcel:
     number: int
     rows: int
     body: Any
+    place: str = ""
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -59,7 +61,10 @@ class Parcel:
 
     @property
     def digest(self) -> int:
-        """A number by which lost, doubled and changed parcels show; it does not know the task."""
+        """A number by which lost, doubled and changed parcels show.
+
+        It does not know the task, nor the machine: the same parcel may be made again elsewhere.
+        """
         head = np.array([self.edge, self.target, self.sender, self.number, self.rows], np.int64)
         return zlib.crc32(self.body, zlib.crc32(head.tobytes())) << 1 | 1
 
@@ -126,5 +131,5 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
         columns = [batch.column(field.name) for field in SCHEMA]
         numbers = (column.to_pylist() for column in columns[:-1])
         for *fields, body in zip(*numbers, columns[-1], strict=True):
-            task, edge, target, sender, number, rows = fields
-            yield Parcel(task, edge, target, sender, number, rows, body.as_buffer())
+            task, edge, target, sender, number, rows, place = fields
+            yield Parcel(task, edge, target, sender, number, rows, body.as_buffer(), place)

@@ -27,10 +27,12 @@ from optimizers.runtime.task.fact_columns import (
     Document,
     Ragged,
     Real,
+    Reals,
     Whole,
     Wholes,
     Word,
     kinds_of,
+    no_reals,
     no_wholes,
 )
 from optimizers.runtime.task.flows import NO_FLOWS, Flows, added_up
@@ -100,8 +102,23 @@ class TaskReport:
         taken_over: how many keys it received from other instances.
         hot_keys: the codes of its most frequent keys.
         hot_tuples: how many tuples each of them had.
+        host: the machine that it ran on; empty where nodes are imaginary.
+        bytes_out: how large the tuples were that it sent to other operators.
+        remote_out: how large those were that it sent to other nodes, as they are planned.
+        state_size: how many bytes of state it holds, and how many of them stay in memory; empty if
+            it did not look.
+        calls: by how many calls of its function or fold, where these are told.
+        call_sums: what the calls took, see `optimizers.runtime.observe.call_sums`.
         groups: the key groups of which it had tuples, if that is observed.
         group_tuples: how many tuples each of them had.
+        group_keys: how many keys those were of.
+        group_seconds: CPU seconds that were measured key by key; empty where they were not.
+        group_in: how large the tuples were.
+        group_remote_in: how large those were that came from other machines.
+        group_out: how large the tuples were that were sent of them; empty where not known.
+        group_remote_out: how large those were that were sent to other nodes.
+        held_groups: the key groups of which it holds state, if that is observed.
+        held_bytes: how many bytes of each.
         output: what it wrote for the outside.
         bad: the rows that were left out or handed aside, by the operator that could not take them:
             the task's own, or one that it sends to.
@@ -130,8 +147,22 @@ class TaskReport:
     taken_over: Whole = 0
     hot_keys: Wholes = field(default_factory=no_wholes)
     hot_tuples: Wholes = field(default_factory=no_wholes)
+    host: Word = ""
+    bytes_out: Whole = 0
+    remote_out: Whole = 0
+    state_size: Wholes = field(default_factory=no_wholes)
+    calls: Whole = 0
+    call_sums: Reals = field(default_factory=no_reals)
     groups: Wholes = field(default_factory=no_wholes)
     group_tuples: Wholes = field(default_factory=no_wholes)
+    group_keys: Wholes = field(default_factory=no_wholes)
+    group_seconds: Reals = field(default_factory=no_reals)
+    group_in: Reals = field(default_factory=no_reals)
+    group_remote_in: Reals = field(default_factory=no_reals)
+    group_out: Reals = field(default_factory=no_reals)
+    group_remote_out: Reals = field(default_factory=no_reals)
+    held_groups: Wholes = field(default_factory=no_wholes)
+    held_bytes: Reals = field(default_factory=no_reals)
     output: Annotated[tuple[OutputFile, ...], Document(to_json_types, from_json_types, tuple)] = ()
     bad: Annotated[Mapping[str, BadCount], Document(dict, _parse_bad, dict)] = field(
         default_factory=dict
@@ -237,6 +268,11 @@ class Reports:
     def operators(self) -> list[str]:
         """The operator of each task."""
         return self.texts("operator")
+
+    @cached_property
+    def hosts(self) -> list[str]:
+        """The host of each task; empty where nodes are imaginary."""
+        return self.texts("host")
 
     @cached_property
     def tasks(self) -> dict[str, Indices]:

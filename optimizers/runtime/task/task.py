@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from optimizers.errors import DeliveryError, FoldError, PenstockError
 from optimizers.folds.rows import Batches
 from optimizers.layout import Instance
 from optimizers.operators import Edge, OnError, columns_of
+from optimizers.runtime.observe.call_sums import call_sums
 from optimizers.runtime.observe.cost_meter import meter_for
+from optimizers.runtime.observe.group_loads import Arrived
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
@@ -28,6 +31,7 @@ from optimizers.runtime.task.parcels import REPORT, Parcel, as_batches, from_bat
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.runtime.work import Ticket, Work, stateless_function
+from sketches.arrays import Floats, Parts
 
 
 def _clock() -> str:
@@ -52,6 +56,7 @@ def run_source(  # noqa: PLR0913
     batches: Iterable[pa.RecordBatch],
     *,
     known_as: int = -1,
+    host: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Let the tuples of one partition of a source in, and yield them as parcels.
 
@@ -62,9 +67,10 @@ def run_source(  # noqa: PLR0913
         sender: which partition it is.
         batches: its tuples.
         known_as: the number by which the engine knows the stage.
+        host: the host of this process, as the engine calls it; None where nodes are imaginary.
     """
     number = sender % work.topology.operator(source).parallelism
-    worker = Worker(work, ticket, Instance(source, number), sender, known_as)
+    worker = Worker(work, ticket, Instance(source, number), sender, known_as=known_as, host=host)
     return as_batches(worker.let_in(batches))
 
 
@@ -76,6 +82,7 @@ def run_task(  # noqa: PLR0913
     batches: Iterable[pa.RecordBatch],
     *,
     known_as: int = -1,
+    host: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Work through what arrived for one task, and yield what it emits, and passes on, as parcels.
 
@@ -86,9 +93,10 @@ def run_task(  # noqa: PLR0913
         task: which task of the stage.
         batches: parcels for it, in any order.
         known_as: the number by which the engine knows the stage.
+        host: the host of this process, as the engine calls it; None where nodes are imaginary.
     """
     instance = work.layout.stages[stage][task]
-    worker = Worker(work, ticket, instance, instance.number, known_as)
+    worker = Worker(work, ticket, instance, instance.number, known_as=known_as, host=host)
     return as_batches(_parcels(work, stage, instance, worker, batches))
 
 
@@ -108,9 +116,10 @@ def _parcels(
     yield from passed_on(work.layout, stage, reports)
     mine.sort(key=lambda parcel: parcel.order)
     for parcel in mine:
-        worker.received.add(parcel)
+        worker.received.add(parcel, local=parcel.place == worker.place)
     if work.topology.operator(instance.operator).keyed:
-        yield from worker.work_at_once([_unpacked(work, parcel) for parcel in mine])
+        tables = [_unpacked(work, parcel) for parcel in mine]
+        yield from worker.work_at_once(tables, Arrived.of(mine, worker.place))
     else:
         yield from worker.work_through(
             (batch, work.topology.edges[parcel.edge])
@@ -167,16 +176,27 @@ class Worker:
         instance: which instance.
         sender: the number by which its parcels are known.
         known_as: the number by which the engine knows the stage.
+        host: the host of this process, as the engine calls it; None where nodes are imaginary.
 
     Attributes:
+        place: the machine, or the node that stands for it.
         received: the parcels that arrived for it.
     """
 
-    def __init__(
-        self, work: Work, ticket: Ticket, instance: Instance, sender: int, known_as: int = -1
+    def __init__(  # noqa: PLR0913
+        self,
+        work: Work,
+        ticket: Ticket,
+        instance: Instance,
+        sender: int,
+        *,
+        known_as: int = -1,
+        host: str | None = None,
     ) -> None:
         self._began = time.monotonic()  # a clock that all processes of a machine share
         self._known_as = known_as
+        self._host = host
+        self.place = work.layout.node_of(instance) if host is None else host
         self._work = work
         self._ticket = ticket
         self._instance = instance
@@ -196,13 +216,12 @@ class Worker:
         self.received = FlowCounter()
         self._tuples = self._emitted = 0
         self._seconds = self._wall = self._reading = 0.0
+        self._calls: list[tuple[float, float, float, float]] = []
         edges = work.topology.outputs(instance.operator)
         attached = work.layout.attached
         self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
         self._attached = [
-            (edge, Worker(work, ticket, Instance(edge.target, instance.number), sender, known_as))
-            for edge in edges
-            if edge.target in attached
+            (edge, self._beside(edge.target)) for edge in edges if edge.target in attached
         ]
         self._output: list[pa.RecordBatch] = []
 
@@ -225,7 +244,7 @@ class Worker:
             yield from self._take(batch, edge)
         yield from self._finish()
 
-    def work_at_once(self, tables: list[pa.Table]) -> Iterator[Parcel]:
+    def work_at_once(self, tables: list[pa.Table], arrived: Arrived) -> Iterator[Parcel]:
         """Do the work of a keyed operator on all its tuples of the batch."""
         with self._place_noted():
             where = f"tuples of operator {self._operator.name!r}"
@@ -234,11 +253,14 @@ class Worker:
             keyed = KeyedInstance(
                 self._work, self._ticket, self._instance, self._attempt, self._bad
             )
-            emitted = keyed.run(tuples)
+            emitted, groups = keyed.run(tuples, arrived)
             self._keyed = keyed.done
         if emitted is not None:
+            first = 0
             for batch in emitted.to_batches():
-                yield from self._emit(batch)
+                last = first + len(batch)
+                yield from self._emit(batch, None if groups is None else groups[first:last])
+                first = last
         yield from self._finish()
 
     def _take(self, batch: pa.RecordBatch, edge: Edge | None) -> Iterator[Parcel]:
@@ -247,6 +269,7 @@ class Worker:
             yield from self._emit(batch)
             return
         results = self._results(batch, () if edge is None else columns_of(edge.key))
+        before = self._seconds
         while True:
             started, began = time.process_time(), time.perf_counter()
             with self._place_noted():
@@ -254,8 +277,10 @@ class Worker:
             self._seconds += time.process_time() - started
             self._wall += time.perf_counter() - began
             if emitted is None:
-                return
+                break
             yield from self._emit(emitted)
+        if self._meter is None:  # which hands tuples over in more calls than one
+            self._calls.append((len(batch), 0.0, 0.0, self._seconds - before))
 
     def _results(self, batch: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """Return what the operator makes of tuples, having measured it if they have a key."""
@@ -269,12 +294,13 @@ class Worker:
             )
         return work(batch) if self._meter is None else self._meter.measured(work, batch, key)
 
-    def _emit(self, tuples: pa.RecordBatch) -> Iterator[Parcel]:
+    def _emit(self, tuples: pa.RecordBatch, groups: Parts | None = None) -> Iterator[Parcel]:
+        """Send tuples on; of each the key group that it is of, where that is known."""
         if not len(tuples):
             return
         self._emitted += len(tuples)
         for outbox in self._outboxes:
-            yield from self._with_place(outbox.send(tuples))
+            yield from self._with_place(outbox.send(tuples, groups))
         for edge, worker in self._attached:
             yield from worker._take(tuples, edge)  # noqa: SLF001  # one of its own kind
         if not self._outboxes and not self._attached and self._work.settings.keep_output:
@@ -316,8 +342,21 @@ class Worker:
             taken_over=keyed.taken_over,
             hot_keys=keyed.hottest[0],
             hot_tuples=keyed.hottest[1],
-            groups=keyed.keys.groups,
-            group_tuples=keyed.keys.group_tuples,
+            host=self._host or "",
+            bytes_out=sum(box.sent.bytes for box in boxes),
+            remote_out=sum(box.sent.bytes - box.sent.local_bytes for box in boxes),
+            state_size=np.array(keyed.state_size, dtype=np.int64),
+            calls=keyed.calls + len(self._calls),
+            call_sums=call_sums(self._calls) if self._calls else keyed.call_sums,
+            groups=keyed.groups.groups,
+            group_tuples=keyed.groups.tuples,
+            group_keys=keyed.groups.keys,
+            group_seconds=keyed.groups.seconds,
+            group_in=keyed.groups.bytes_in,
+            group_remote_in=keyed.groups.remote_in,
+            **self._sent_by_group(),
+            held_groups=np.flatnonzero(keyed.held),
+            held_bytes=keyed.held[keyed.held > 0],
             output=output,
             bad=self._bad.counts,
             received=self.received.flows(),
@@ -329,8 +368,27 @@ class Worker:
             ],
         )
 
+    def _sent_by_group(self) -> dict[str, Floats]:
+        """Return what was sent of the key groups that had tuples; nothing where not known."""
+        sums = [box.group_sums() for box in self._outboxes]
+        groups = self._keyed.groups.groups
+        if not len(groups) or any(each is None for each in sums):
+            return {}
+        total = sum(
+            (each[:, groups] for each in sums if each is not None), np.zeros((2, len(groups)))
+        )
+        return {"group_out": total[0], "group_remote_out": total[1]}
+
+    def _beside(self, target: str) -> "Worker":
+        """Return who goes on with what this instance sends to an operator that is attached."""
+        instance = Instance(target, self._instance.number)
+        known_as, host = self._known_as, self._host
+        return Worker(
+            self._work, self._ticket, instance, self._sender, known_as=known_as, host=host
+        )
+
     def _outbox(self, edge: Edge) -> Outbox:
-        return Outbox(self._work, edge, self._instance, self._sender, self._bad)
+        return Outbox(self._work, edge, self._instance, self._sender, self._bad, place=self.place)
 
     def _with_place(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
         with self._place_noted():

@@ -79,6 +79,21 @@ def test_both_count_the_same(on_the_runner, in_the_simulation):
     assert (names, 3) == (here.nodes, here.wanted) == (there.nodes, there.wanted)
 
 
+def test_where_instances_were_and_what_crossed_is_told(on_the_runner, in_the_simulation):
+    for told in (on_the_runner, in_the_simulation):
+        for operator in told.operators:
+            assert operator.nodes == CLUSTER.deal(len(operator.tuples))
+            assert operator.hosts == ()  # nodes are imaginary
+        source, a, b = told.operators
+        left = sum(edge.bytes - edge.local_bytes for edge in told.edges)
+        went = sum(source.remote_out) + sum(a.remote_out)
+        assert went == pytest.approx(left)
+        assert sum(a.remote_in) + sum(b.remote_in) == pytest.approx(left)
+        assert sum(source.remote_in) == sum(b.remote_out) == 0
+    assert all(size > 0 for size in on_the_runner.operators[1].state_bytes)
+    assert in_the_simulation.operators[1].state_bytes == ()
+
+
 def test_what_an_engine_does_not_know_is_absent(on_the_runner, in_the_simulation):
     assert on_the_runner.latency is None
     assert all(operator.latency is None for operator in on_the_runner.operators)

@@ -1,4 +1,4 @@
-"""How many processes of an executor share its memory of state."""
+"""What an executor has: how many processes share its memory of state, and how much it is."""
 
 from types import SimpleNamespace
 
@@ -42,3 +42,18 @@ def test_all_cores_of_this_machine_are_counted(monkeypatch):
     monkeypatch.setattr(cores.os, "cpu_count", lambda: 6)
 
     assert 6 == cores.tasks_at_once(session("local[*]"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [(1 << 30, None), (2 << 30, "2g"), (512 << 20, "512M"), (3 << 20, "3"), (9 << 10, "9 kb")],
+)
+def test_memory_is_what_an_executor_was_given(expected, said):
+    settings = {} if said is None else {"spark.executor.memory": said}
+
+    assert expected == cores.memory_of_executor(session("yarn", settings))
+
+
+@pytest.mark.parametrize("said", ["much", "1.5g", "0"])
+def test_memory_that_cannot_be_read_is_not_known(said):
+    assert cores.memory_of_executor(session("yarn", {"spark.executor.memory": said})) is None

@@ -55,7 +55,8 @@ def executors(monkeypatch):
 
 def looking(given=None, task_cpus="1"):
     """Machines of a session that is none."""
-    conf = SimpleNamespace(get=lambda name, other=None: task_cpus)
+    settings = {"spark.task.cpus": task_cpus, "spark.executor.memory": "2k"}
+    conf = SimpleNamespace(get=settings.get)
     context = SimpleNamespace(getConf=lambda: conf, defaultParallelism=6)
     return Machines(SimpleNamespace(sparkContext=context), JOB, given)
 
@@ -80,7 +81,8 @@ class TestClusters:
     def test_are_the_hosts_each_as_capable_as_its_executors_have_cores(self, executors, pins):
         executors.hosts = {"x": "12", "y": "3"}
 
-        assert Cluster((Node("x", 2.0, cores=2), Node("y", 1.0, cores=1))) == looking().cluster
+        wanted = Node("x", 2.0, cores=2, memory=4096), Node("y", 1.0, cores=1, memory=2048)
+        assert Cluster(wanted) == looking().cluster
         nodes = looking(task_cpus="2").cluster.nodes  # of which tasks take two
         assert [(2.0, 1), (1.0, 1)] == [(node.capacity, node.cores) for node in nodes]
 

@@ -72,7 +72,7 @@ def bytes_of(many):
     return sum(part.nbytes for part in many.arriving(0))
 
 
-@pytest.mark.parametrize(("observed", "most"), [(False, 1100), (True, 1150)])
+@pytest.mark.parametrize(("observed", "most"), [(False, 1_250), (True, 1_300)])
 def test_calls_grow_with_the_instances_and_not_with_their_square(tmp_path, made, observed, most):
     small, large = (
         calls_of_a_batch(tmp_path / str(number), made(number, observed)) for number in (60, 240)

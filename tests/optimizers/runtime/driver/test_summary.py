@@ -22,15 +22,17 @@ def reports():
     counters = [FlowCounter() for _ in range(3)]
     # Partition 1 is on node-1 with a[1]; partition 2 on node-0 with a[0] and a[2].
     for sender, target, count, local in ((1, 1, 6, True), (2, 1, 2, False), (2, 2, 4, True)):
-        counters[sender].add(Parcel(0, 0, target, sender, 0, count, b"ab"), local=local)
-    made = [
-        TaskReport(operator="s", instance=n % 2, sender=n, tuples=9 + n, sent=counters[n].flows())
-        for n in range(3)
-    ]
+        counters[target].add(Parcel(0, 0, target, sender, 0, count, b"ab"), local=local)
+    made = [TaskReport(operator="s", instance=n % 2, sender=n, tuples=9 + n) for n in range(3)]
     for number, tuples in enumerate((0, 8, 4)):
         made.append(
             TaskReport(
-                operator="a", instance=number, sender=number, tuples=tuples, taken_over=number
+                operator="a",
+                instance=number,
+                sender=number,
+                tuples=tuples,
+                taken_over=number,
+                received=counters[number].flows(),
             )
         )
     return made

@@ -38,6 +38,7 @@ OUTPUT = st.builds(
 )
 COLUMNS = st.lists(st.tuples(st.text(), st.text()), max_size=3).map(tuple)
 VECTORS = st.lists(COUNTS, max_size=4).map(lambda numbers: np.array(numbers, dtype=np.int64))
+REALS = st.lists(st.floats(0, 1e9), max_size=4).map(np.array)
 TABLES = st.lists(st.integers(), max_size=3).map(
     lambda numbers: pa.table({"n": pa.array([n % 9 for n in numbers], pa.int64())})
 )
@@ -66,8 +67,22 @@ FIELDS = {
     "taken_over": COUNTS,
     "hot_keys": VECTORS,
     "hot_tuples": VECTORS,
+    "host": st.text(),
+    "bytes_out": COUNTS,
+    "remote_out": COUNTS,
+    "state_size": VECTORS,
+    "calls": COUNTS,
+    "call_sums": REALS,
     "groups": VECTORS,
     "group_tuples": VECTORS,
+    "group_keys": VECTORS,
+    "group_seconds": REALS,
+    "group_in": REALS,
+    "group_remote_in": REALS,
+    "group_out": REALS,
+    "group_remote_out": REALS,
+    "held_groups": VECTORS,
+    "held_bytes": REALS,
     "output": st.lists(OUTPUT, max_size=2).map(tuple),
     "bad": st.dictionaries(st.text(), st.builds(BadCount, COUNTS, st.text()), max_size=2),
 }

@@ -1,0 +1,61 @@
+"""Parts of a batch that are worked on once more, to learn what of the time grows with what.
+
+All that one instance does in a batch is one call. How much of it the call takes for itself, and how
+much tuples, keys and state take, only shows when there are calls with more or less of each. So now
+and then a part of a batch is folded into a part of the state, and what comes of it is let go.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optimizers.runtime.state.table import places_of
+from sketches.arrays import Codes
+
+_EVERY = 4  # batches
+_PART = 8  # of the keys are tried
+
+
+class Part(NamedTuple):
+    """A part of a batch.
+
+    Attributes:
+        rows: the tuples that are in it.
+        state: the state of their keys, and of those between them.
+    """
+
+    rows: NDArray[np.int64]
+    state: pa.Table | None
+
+
+def part_of(
+    turn: int, numbers: NDArray[np.int64], places: Codes, state: pa.Table | None
+) -> Part | None:
+    """Return the part of a batch that is to be tried; None where it is not the turn of any.
+
+    Args:
+        turn: a number that rises from batch to batch.
+        numbers: for each tuple, the number of its key; keys are numbered by their places.
+        places: where each key is on the ring of hashes.
+        state: the state before the batch.
+    """
+    turns, rest = divmod(turn, _EVERY)
+    if rest != 1 or len(places) < 2:
+        return None
+    way, share = turns % 3, turns // 3 % _PART
+    # 1. A stretch of the ring; of few keys, so many as there are.
+    width = max(1, len(places) // (_PART // 2 if way == 1 else _PART))
+    first = share * (len(places) - width) // (_PART - 1)
+    rows = np.flatnonzero((numbers >= first) & (numbers < first + width))
+    # 2. With all of its tuples, or one of four; and with its state, or as if all keys were new.
+    if way == 1:
+        rows = rows[::4]
+    if state is None or way == 2:
+        return Part(rows, None if state is None else state.slice(0, 0))
+    known = places_of(state)
+    start = int(np.searchsorted(known, places[first])) if first else 0
+    last = first + width
+    end = int(np.searchsorted(known, places[last])) if last < len(places) else len(known)
+    return Part(rows, state.slice(start, end - start))

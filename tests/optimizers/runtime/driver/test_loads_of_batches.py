@@ -1,0 +1,375 @@
+"""Loads of key groups and instances: what they are told to be is what a count by hand comes to."""
+
+from collections import Counter, defaultdict
+
+import busy
+import numpy as np
+import pyarrow as pa
+import pytest
+from any_job import Driver, temporary
+from cut_hash import cut_hash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grouping.routing_table import GroupTable
+from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Probe, Topology
+from optimizers.folds import DELETE, Count, EachKey, Emit
+from optimizers.layout import Layout
+from optimizers.runtime.observe.row_sizes import row_sizes
+from optimizers.runtime.state import cache
+from optimizers.runtime.state.file import read_states
+from sketches.keys import as_keys
+
+NODES = Cluster(
+    (Node("x", cores=2, memory=1e6, bandwidth=1e6), Node("y", cores=2, memory=1e6, bandwidth=1e6))
+)
+GROUPS = {"a": 6, "b": 5}
+
+
+def sized(key, rows, state):
+    """Keeps a text that grows with the key; some keys are forgotten now and then."""
+    (number,) = key
+    if number % 11 == 10 and state:
+        return DELETE
+    return "x" * (40 * number + len(rows))
+
+
+JOB = (
+    Topology.source("s", parallelism=2)
+    .then(Operator("a", "k", 2, apply=EachKey(sized, pa.string(), emit=Emit.TUPLES), key_groups=6))
+    .then(Operator("b", "l", 3, apply=Count(emit=Emit.CHANGES), key_groups=5))
+    .then(Operator("c", None, 2))
+)
+
+
+class Told(Optimizer):
+    """Decides what it was told to, and keeps the statistics."""
+
+    observes = frozenset({Probe.OPERATORS, Probe.GROUPS})
+
+    def __init__(self, *plans):
+        self.plans = list(plans)
+        self.heard = []
+
+    def plan(self, topology, cluster, statistics, current):
+        self.heard.append(statistics)
+        return self.plans.pop(0) if self.plans else Plan()
+
+
+@st.composite
+def plans(draw):
+    """Other places, other instances, and other groups of some keys."""
+    parallelism, placement, routing = {}, {}, {}
+    for name, groups in GROUPS.items():
+        count = parallelism[name] = draw(st.integers(1, 3))
+        owners = tuple(draw(st.integers(0, count - 1)) for _ in range(groups))
+        nodes = tuple(draw(st.sampled_from("xy")) for _ in range(count))
+        placement[name] = Deployment(nodes, owners)
+        keys = draw(st.lists(st.integers(0, 15), unique=True, max_size=8))
+        named = [draw(st.integers(0, groups - 1)) for _ in keys]
+        routing[name] = GroupTable(keys, named, groups)
+    placement["s"] = Deployment((draw(st.sampled_from("xy")), draw(st.sampled_from("xy"))), ())
+    return Plan(parallelism=parallelism, placement=placement, routing=routing)
+
+
+def rows(seed, count):
+    """Tuples whose size differs by key: a text each, of as many letters as its key says."""
+    random = np.random.default_rng(seed)
+    left, right = random.integers(0, 16, (2, count))
+    return pa.table({"k": left, "l": right, "t": ["t" * (9 * int(k)) for k in left]})
+
+
+def group_of(layout, name, keys):
+    return layout.owners(name).group_of(as_keys(keys, seed=layout.topology.seed))
+
+
+def by_hand(layout, batches):
+    """What each group of ``a`` and ``b`` had, tuple by tuple; sizes as Arrow has them in memory."""
+    sums = defaultdict(Counter)
+    for parts in batches:
+        counts = set()
+        for sender, table in enumerate(parts):
+            groups = [
+                group_of(layout, name, table.column(c)) for name, c in (("a", "k"), ("b", "l"))
+            ]
+            source = layout.homes["s"].nodes[sender]
+            columns = zip(*groups, row_sizes(table).tolist(), table["l"].to_pylist(), strict=True)
+            for one, two, size, key in columns:
+                places = [source, layout.homes["a"].node_of(one), layout.homes["b"].node_of(two)]
+                for number, (name, group) in enumerate((("a", one), ("b", two))):
+                    sums[name, "tuples"][group] += 1
+                    sums[name, "bytes_in"][group] += size
+                    sums[name, "remote_in"][group] += size * (places[number] != places[number + 1])
+                sums["a", "bytes_out"][one] += size
+                sums["a", "remote_out"][one] += size * (places[1] != places[2])
+                counts.add((key, two))
+        for _, group in counts:  # of each key a row with it and its count
+            sums["b", "bytes_out"][group] += 16
+    return sums
+
+
+def assert_shares(found, expected, number):
+    """Each is the same share of all; parcels are larger than what is in them by their heads."""
+    wanted = np.array([expected[group] for group in range(number)], dtype=float)
+    if wanted.sum():
+        assert found.sum() >= wanted.sum() * 0.999
+        return found, wanted * (found.sum() / wanted.sum())
+    assert not found.any()
+    return found, wanted
+
+
+@settings(max_examples=12, deadline=None)
+@given(plans(), st.integers(0, 99))
+def test_what_groups_are_told_to_have_is_what_they_had(plan, seed):
+    batches = [[rows(seed + n, 900), rows(seed + 50 + n, 600)] for n in range(2)]
+    told = Told(plan)
+    with temporary() as folder:
+        driver = Driver(folder, JOB, told, cluster=NODES, every=2, parcel=1 << 16)
+        for parts in batches:
+            driver.batch({"s": parts})
+        layout = driver.coordinator.layout
+        files = driver.coordinator.committed.state
+        held = {
+            name: [
+                read_states(driver.checkpoint.location, chain) if chain else None
+                for chain in files[name]
+            ]
+            for name in GROUPS
+        }
+    seen = told.heard[1]
+    sums = by_hand(layout, batches)
+
+    for name, number in GROUPS.items():
+        found = seen.groups[name]
+        assert [sums[name, "tuples"][group] for group in range(number)] == found.tuples.tolist()
+        for part in ("bytes_in", "remote_in", "bytes_out", "remote_out"):
+            if (name, part) in sums:
+                got, wanted = assert_shares(getattr(found, part), sums[name, part], number)
+                assert got == pytest.approx(wanted, rel=0.1, abs=2e3), (name, part)
+        # State is where it is kept, and as large as it is there.
+        state = np.zeros(number)
+        for table in held[name]:
+            if table is not None:
+                owners = group_of(layout, name, table.column("key_0"))
+                state += np.bincount(owners, row_sizes(table), number)
+        assert state.tolist() == pytest.approx(found.state_bytes.tolist())
+        assert found.memory.tolist() == pytest.approx((state / 1e6).tolist())
+        # Instances have what their groups have.
+        instances, owners = seen.instances[name], np.array(layout.homes[name].groups)
+        for part, column in found.columns.items():
+            if part in {"tuples", "bytes_in", "remote_in", "bytes_out", "remote_out"}:
+                whole = np.bincount(owners, column, len(instances))
+                assert whole == pytest.approx(getattr(instances, part), rel=1e-6, abs=1e-6), part
+        sizes = [0 if table is None else table.nbytes for table in held[name]]
+        assert sizes == instances.state_bytes.tolist() == instances.resident.tolist()
+        assert seen.operators[name].state_bytes == sum(sizes)
+        assert instances.nodes == layout.homes[name].nodes
+        assert instances.hosts is None
+    assert [1800.0, 1200.0] == seen.instances["s"].tuples.tolist()
+    edges = seen.edges
+    assert edges["s", "a"].bytes == pytest.approx(seen.instances["s"].bytes_out.sum())
+    assert edges["a", "b"].bytes == pytest.approx(seen.groups["a"].bytes_out.sum())
+    remote = edges["a", "b"].bytes - edges["a", "b"].local_bytes
+    assert remote == pytest.approx(seen.groups["b"].remote_in.sum(), abs=1e-6)
+    assert remote == pytest.approx(seen.groups["a"].remote_out.sum(), abs=1e-6)
+    assert seen.instances["c"].tuples.sum() == edges["b", "c"].tuples
+
+
+@settings(max_examples=6, deadline=None)
+@given(plans(), plans(), st.integers(0, 99), st.booleans())
+def test_state_is_known_also_of_instances_that_get_no_tuples_any_more(one, two, seed, forgets):
+    """And under a hash in which many keys meet, and where processes remember nothing."""
+    with temporary() as folder, cut_hash(10):
+        told = Told(one, two)
+        driver = Driver(folder, JOB, told, cluster=NODES)
+        for number in range(3):
+            if forgets:
+                cache.forget()
+            table = rows(seed, 200)
+            few = table.filter(pa.array(table.column("k").to_numpy() == 3))
+            driver.batch({"s": table if number == 0 else few})
+        layout, files = driver.coordinator.layout, driver.coordinator.committed.state
+        for name, number in GROUPS.items():
+            state = np.zeros(number)
+            for chain in files[name]:
+                if chain:
+                    table = read_states(driver.checkpoint.location, chain)
+                    owners = group_of(layout, name, table.column("key_0"))
+                    state += np.bincount(owners, row_sizes(table), number)
+            known = told.heard[3].groups.get(name)
+            if known is not None:
+                assert state.tolist() == pytest.approx(known.state_bytes.tolist())
+
+
+def test_after_a_restart_state_is_not_told_before_all_have_looked(tmp_path):
+    job = Topology.source("s").then("a", key="k", parallelism=2, apply=Count())
+    table = pa.table({"k": np.arange(100)})
+    Driver(tmp_path, job, Told(), cluster=NODES).batch({"s": table})
+    told = Told()
+    again = Driver(tmp_path, job, told, cluster=NODES)
+
+    again.batch({"s": table.slice(0, 1)})
+    again.batch({"s": table})
+
+    assert told.heard[0].groups["a"].state_bytes is None
+    assert told.heard[0].instances["a"].state_bytes is None
+    assert told.heard[0].operators["a"].state_bytes > 0  # of the files
+    assert told.heard[1].groups["a"].state_bytes.sum() == 100 * (8 + 8 + 8)
+
+
+def test_rows_without_a_key_leave_open_what_groups_sent(tmp_path):
+    job = Topology(
+        (
+            Operator("s"),
+            Operator("a", "k", apply=Count(emit=Emit.TUPLES)),
+            Operator("b", "l", on_error="skip"),
+        ),
+        (Edge("s", "a"), Edge("a", "b")),
+    )
+    told = Told()
+
+    Driver(tmp_path, job, told, cluster=NODES).batch({"s": pa.table({"k": [1, 2], "l": [None, 3]})})
+
+    assert told.heard[-1].groups["a"].bytes_out is None
+    assert told.heard[-1].groups["b"].bytes_in is not None
+
+
+def test_remote_is_by_the_machines_on_which_tasks_ran(tmp_path):
+    from optimizers.runtime.task.parcels import REPORT, from_batches  # noqa: PLC0415
+    from optimizers.runtime.task.reports import Reports  # noqa: PLC0415
+    from optimizers.runtime.task.task import run_source, run_task  # noqa: PLC0415
+
+    job = Topology.source("s").then("a", key="k", apply=Count(emit=Emit.TUPLES)).then("b", key="k")
+    homes = {name: Deployment(("x",), ()) for name in "s"}
+    told = Told(Plan(placement=homes))
+    driver = Driver(tmp_path, job, told, cluster=NODES)
+    assigned = driver.coordinator.assign()
+    work, ticket = assigned.work, assigned.ticket
+    table = pa.table({"k": np.arange(500)})
+    ran = {"s": "y", "a": work.layout.homes["a"].nodes[0], "b": "elsewhere"}
+    made = list(run_source(work, ticket, "s", 0, table.to_batches(), host=ran["s"]))
+    for stage, name in ((1, "a"), (2, "b")):
+        made = list(run_task(work, ticket, stage, 0, made, host=ran[name]))
+    reports = [Reports.from_parcel(p) for p in from_batches(made) if p.edge == REPORT]
+
+    driver.coordinator.commit(assigned, reports, 1.0)
+
+    seen = told.heard[-1]
+    assert {name: ("y",) if name == "s" else (ran[name],) for name in "sab"} == {
+        name: seen.instances[name].hosts for name in "sab"
+    }
+    assert ("x",) == seen.instances["s"].nodes
+    far = ran["a"] != "y"
+    assert seen.edges["s", "a"].local == 500 * (not far)
+    assert seen.instances["s"].remote_out.sum() == far * seen.edges["s", "a"].bytes
+    # That b would be elsewhere, a could not know.
+    assert seen.edges["a", "b"].local == 0
+    assert seen.instances["a"].remote_out is seen.groups["a"].remote_out is None
+    assert seen.groups["a"].bytes_out is not None
+    assert seen.groups["b"].remote_in.sum() == pytest.approx(seen.edges["a", "b"].bytes)
+
+
+def epochs(folder, job, batches, *, every):
+    told = Told()
+    driver = Driver(folder, job, told, cluster=NODES, every=every)
+    for tables in batches:
+        driver.batch(tables)
+    return told.heard[-1]
+
+
+def keyed(fold, groups=8):
+    operator = Operator("a", "k", 2, apply=fold, key_groups=groups)
+    return Topology.source("s").then(operator)
+
+
+def test_groups_take_what_the_function_takes_for_their_keys(tmp_path):
+    job = keyed(EachKey(busy.by_key, pa.string()))
+    random = np.random.default_rng(5)
+    tables = [pa.table({"k": random.integers(0, 60, 200)}) for _ in range(4)]
+
+    seen = epochs(tmp_path, job, [{"s": table} for table in tables], every=4)
+
+    layout = Layout.of(job, NODES, Plan())
+    truth = np.zeros(8)
+    for table in tables:
+        keys = table.column("k").to_numpy()
+        np.add.at(truth, group_of(layout, "a", keys), [busy.cost_of(key) for key in keys])
+    assert seen.groups["a"].seconds == pytest.approx(truth, rel=0.1)
+    # Each batch took 2 seconds, and a node has two cores.
+    assert seen.groups["a"].cpu == pytest.approx(truth / 8.0 / 2, rel=0.1)
+
+
+def spun(tables, job):
+    """Where tuples take all the same: by group, what they take, without the calls."""
+    layout = Layout.of(job, NODES, Plan())
+    keys = np.concatenate([table.column("k").to_numpy() for table in tables])
+    return np.bincount(group_of(layout, "a", keys), minlength=8) * busy.Spinning.tuple
+
+
+def stream(batches=10, rows_each=(150, 450)):
+    random = np.random.default_rng(8)
+    return [
+        pa.table({"k": random.integers(0, 60, int(random.integers(*rows_each)))})
+        for _ in range(batches)
+    ]
+
+
+def test_what_calls_take_for_themselves_is_no_load_of_groups(tmp_path):
+    job, tables = keyed(busy.Spinning()), stream()
+
+    seen = epochs(tmp_path, job, [{"s": table} for table in tables], every=10)
+
+    truth = spun(tables, job)
+    assert seen.groups["a"].seconds == pytest.approx(truth, rel=0.15)
+    assert seen.groups["a"].seconds.sum() == pytest.approx(truth.sum(), rel=0.1)
+    # Two instances were called ten times each; what the engine does for a call comes to it.
+    calls = 10 * busy.Spinning.call
+    assert (seen.instances["a"].fixed > 0.95 * calls).all()
+    assert (seen.instances["a"].fixed < 1.3 * calls).all()
+    whole = seen.instances["a"].seconds.sum()
+    assert whole == pytest.approx(truth.sum() + seen.instances["a"].fixed.sum(), rel=0.1)
+
+
+def test_one_stream_is_as_uneven_however_it_is_cut(tmp_path):
+    """What calls take was spread over their tuples: instances with few of them seemed busier."""
+    job, whole = keyed(busy.Spinning()), pa.concat_tables(stream())
+    found = []
+    for name, size in (("large", 600), ("small", 150)):
+        tables = [whole.slice(start, size) for start in range(0, len(whole), size)]
+        seen = epochs(tmp_path / name, job, [{"s": t} for t in tables], every=len(tables))
+        loads = seen.groups["a"].seconds
+        found.append(loads.max() / loads.mean())
+
+    truth = spun([whole], job)
+    assert found == pytest.approx([truth.max() / truth.mean()] * 2, rel=0.1)
+
+
+def test_what_cannot_be_told_by_tuples_and_keys_is_not_told(tmp_path):
+    seen = epochs(tmp_path, keyed(busy.Uneven()), [{"s": t} for t in stream(4)], every=4)
+
+    assert seen.groups["a"].seconds is seen.groups["a"].cpu is None
+    assert seen.instances["a"].fixed is None
+    assert seen.instances["a"].seconds.sum() > 0
+
+
+def test_few_batches_of_one_size_do_not_tell_what_calls_take(tmp_path):
+    tables = [pa.table({"k": np.arange(300) % 60})]
+
+    seen = epochs(tmp_path, keyed(busy.Spinning()), [{"s": t} for t in tables], every=1)
+
+    assert seen.groups["a"].seconds is None
+    assert seen.groups["a"].tuples.sum() == 300
+
+
+def test_calls_of_functions_without_a_key_are_told_as_well(tmp_path):
+    job = Topology.source("s").then("f", parallelism=2, apply=busy.slow_batch)
+    batches = [{"s": [table, table.slice(0, 20)]} for table in stream(6)]
+
+    seen = epochs(tmp_path, job, batches, every=6)
+
+    found = seen.instances["f"]
+    tuples = sum(len(part) for tables in batches for part in tables["s"])
+    assert found.tuples.sum() == tuples
+    assert (found.seconds - found.fixed).sum() == pytest.approx(tuples * 1e-5, rel=0.15)
+    assert found.seconds.sum() > tuples * 1e-5 + 12e-3
+    assert [0.0] == seen.instances["s"].fixed.tolist()

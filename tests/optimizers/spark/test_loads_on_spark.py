@@ -1,0 +1,89 @@
+"""Loads on Spark, of a job of which they are known: within a tenth of the truth, or absent."""
+
+import busy
+import known_loads
+import numpy as np
+import pytest
+from known_loads import Placing, truth, tuples, wrong
+from pyspark import cloudpickle
+
+from optimizers import Cluster, Deployment, Node, Plan
+from optimizers.deployment import default_groups
+from optimizers.spark.engine import SparkEngine
+
+pytestmark = pytest.mark.spark
+
+BATCHES, ROWS = 8, 500
+NODES = Cluster(tuple(Node(name, cores=1, memory=1e6, bandwidth=1e7) for name in ("x", "y")))
+
+
+@pytest.fixture(scope="module")
+def told(spark, tmp_path_factory):
+    """The run, and what its optimizer was told after all batches."""
+    cloudpickle.register_pickle_by_value(busy)
+    job = known_loads.JOB
+    homes = {
+        name: Deployment(("x", "x"), default_groups(job.operator(name))) for name in ("s", "f")
+    }
+    placing = Placing(Plan(placement=homes))
+    engine = SparkEngine(
+        checkpoint=str(tmp_path_factory.mktemp("loads")), spark=spark, cluster=NODES, every=BATCHES
+    )
+    frames = [spark.createDataFrame(tuples(n, ROWS)).coalesce(2) for n in range(BATCHES)]
+    run = engine.run(job, frames, placing)
+    yield run, placing.heard[-1]
+    cloudpickle.unregister_pickle_by_value(busy)
+
+
+def test_all_that_is_told_of_groups_is_true(told):
+    run, seen = told
+    true = truth(run.layout, [tuples(n, ROWS) for n in range(BATCHES)], "x")
+
+    for name in ("a", "b"):
+        # Each parcel has a head of some hundred bytes, which its tuples share.
+        heads = dict.fromkeys(("bytes_in", "bytes_out", "remote_in", "remote_out"), 4000.0)
+        assert {} == wrong(seen.groups[name], true[name], {**heads, "seconds": 1e-3}), name
+    known = {"tuples", "state_bytes", "bytes_in", "remote_in", "memory", "network"}
+    assert known | {"bytes_out", "remote_out", "seconds", "cpu"} == set(seen.groups["a"].columns)
+    assert known - {"network"} <= set(seen.groups["b"].columns)
+
+
+def test_shares_are_of_what_nodes_have(told):
+    _, seen = told
+    groups = seen.groups["a"]
+
+    assert groups.cpu == pytest.approx(groups.seconds / seen.seconds)
+    assert groups.memory == pytest.approx(groups.state_bytes / 1e6)
+    crossed = groups.remote_in + groups.remote_out
+    assert groups.network == pytest.approx(crossed / (2 * 1e7 * seen.seconds))
+
+
+def test_instances_have_what_their_groups_have_and_what_calls_take(told):
+    run, seen = told
+    for name in ("a", "b"):
+        found, groups = seen.instances[name], seen.groups[name]
+        owners = run.layout.homes[name].groups
+        for fact in ("tuples", "bytes_in", "remote_in", "state_bytes"):
+            whole = np.bincount(owners, getattr(groups, fact), 2)
+            assert whole == pytest.approx(getattr(found, fact), rel=0.02), (name, fact)
+        assert found.nodes == run.layout.homes[name].nodes
+        assert found.hosts is None
+    calls = BATCHES * busy.Spinning.call
+    fixed = seen.instances["b"].fixed
+    assert fixed is None or fixed == pytest.approx(np.full(2, calls), rel=0.6)
+    assert seen.instances["b"].seconds.sum() > 2 * calls
+
+
+def test_sources_and_operators_without_a_key_are_told_as_well(told):
+    _, seen = told
+    source, plain = seen.instances["s"], seen.instances["f"]
+
+    assert source.tuples.sum() == plain.tuples.sum() == BATCHES * ROWS
+    assert source.bytes_out.sum() == pytest.approx(plain.bytes_in.sum())
+    assert not source.remote_out.any()
+    assert not plain.remote_in.any()
+    assert plain.bytes_out.sum() == seen.edges["f", "a"].bytes
+    remote = seen.edges["f", "a"].bytes - seen.edges["f", "a"].local_bytes
+    assert plain.remote_out.sum() == pytest.approx(remote)
+    assert plain.seconds.sum() > BATCHES * ROWS * 1e-5
+    assert [0.0, 0.0] == source.state_bytes.tolist() == plain.state_bytes.tolist()
