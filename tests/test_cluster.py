@@ -23,7 +23,7 @@ def test_a_keyed_stream_stays_exact_and_where_the_plan_says_while_hosts_leave_an
         start_new_session=True,
     ) as process:
         try:
-            told, errors = process.communicate(timeout=400)
+            told, errors = process.communicate(timeout=600)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)  # with its workers and executors

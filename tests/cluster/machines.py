@@ -5,10 +5,8 @@ joins; then the plan wants a node less, which Spark gives back, and one more, wh
 After each batch it is told where the plan has instances and where Spark has run them. It fails if
 they are elsewhere than the plan says, a batch after the killed worker; if what counts as local is
 not what was local; if a node is given back that has an instance; or if a key is not counted right.
-At the end a comparison has to run on these hosts, and to say so.
 """
 
-import json
 import sys
 import tempfile
 import threading
@@ -23,7 +21,7 @@ import pyarrow.parquet as pq
 from stage_metrics import group_metrics
 from standalone import Host, another_worker, session_on, standalone
 
-from optimizers import Locality, Optimizer, Plan, Topology, compare
+from optimizers import Optimizer, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.spark import SparkEngine, SparkExecutors
 from optimizers.spark.engine import StreamingRun
@@ -189,24 +187,8 @@ def main() -> int:
         _say(
             f"to look which executors are there takes {(time.perf_counter() - started) * 10:.2f} ms"
         )
-        story.failures += _compared(session, folder)
     _say("\n".join(story.failures) or "all is as it should be")
     return bool(story.failures)
-
-
-def _compared(session, folder: Path) -> list[str]:
-    """Compare two ways to run the job, and return what is wrong with it."""
-    keys = np.arange(KEYS)
-    batches = [pa.table({"k": keys, "l": (keys * 7) % KEYS})] * 3
-    engine = SparkEngine(checkpoint=str(folder / "compared"), spark=session, every=1)
-    found = compare(JOB, batches, {"hash": None, "ours": Locality()}, engine=engine, warm_up=1)
-    told = json.loads(found.to_json())
-    hosts = sorted(HostReader(session)())
-    _say(f"compared on {told['hosts']}, imagined: {told['imagined']}\n{found.summary()}")
-    failures = [] if found.correct else ["the results of the comparison are wrong"]
-    if (told["hosts"], told["nodes"], told["imagined"]) != (hosts, len(hosts), False):
-        failures.append(f"compared on {told['nodes']} nodes, hosts {told['hosts']}, not {hosts}")
-    return failures
 
 
 def _used(run) -> set[str]:
