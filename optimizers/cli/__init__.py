@@ -27,6 +27,7 @@ examples:
   penstock compare                      a minute: hash, the paper's method and ours, side by side
   penstock compare shuffled             the same where there is nothing to gain
   penstock compare --with hash --with 'mine=locality(worth=0)+osg' --json found.json
+  penstock compare reach --engine simulation --with hash --with osg
   penstock compare my_module:my_workload --with hash --with d-choices
   penstock calibrate --json here.json   what a batch takes here, for aeolus(costs='here.json')
   penstock state CHECKPOINT             what a job keeps
