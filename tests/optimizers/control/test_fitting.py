@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Deployment, Fixed, Node, Operator, Optimizer, Plan, Topology
 from optimizers.control.decision import Decision
-from optimizers.control.fitting import fitted
+from optimizers.control.fitting import fitted, idle_nodes
 from optimizers.control.history import History
 from optimizers.folds import Count, Emit
 
@@ -399,6 +399,16 @@ class TestAtTheStart:
         assert (*before, "a") == homes_of(driver)
         assert 1 == caplog.text.count("no instance is on a:")
         assert dict.fromkeys(range(20), 5) == driver.results("a")
+
+    def test_nodes_that_drain_are_meant_to_be_idle(self):
+        here = placed("a", "a", "a", "a")
+
+        idle = [
+            idle_nodes(Plan(placement={"a": here}, drain=drain), cluster_of("a", "b", "c"))
+            for drain in ((), ("b",))
+        ]
+
+        assert [("b", "c"), ("c",)] == idle
 
     def test_a_new_job_is_not_warned_of_nodes_that_it_is_too_small_for(self, tmp_path, caplog):
         caplog.set_level("INFO", "optimizers.control.loop")
