@@ -49,7 +49,7 @@ def stage_job(flow: Dataflow, topology: Topology, hosts: int, source_tasks: int 
     feeders = job.feeders.copy()
     for place, name in enumerate(job.names):
         edges = topology.inputs(name)
-        if topology.operator(name).keyed or not all(_is_free(topology, edge) for edge in edges):
+        if not all(_is_free(topology, edge) for edge in edges):
             feeders[place] = ALONE
     return replace(job, feeders=feeders)
 

@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optimizers.calibrating import GRID, LocalBench, Setting, calibrated, features
+from optimizers.calibrating import (
+    GRID,
+    LocalBench,
+    Setting,
+    calibrated,
+    chain,
+    features,
+    rows_of,
+)
 from optimizers.calibration import Calibration
 from optimizers.cli import main
 from optimizers.control.summary import BatchSummary, InstanceSummary
@@ -16,6 +24,14 @@ from optimizers.errors import CorruptDataError, InvalidValueError
 from optimizers.strategies.aeolus import Aeolus
 
 CONSTANTS = {"base": 0.1, "stage": 0.02, "task": 0.05, "work": 1.5}
+
+
+def test_features_count_stages_tasks_and_the_busiest_instance_of_each():
+    job = chain(2, 4)
+    found = features(Setting(2, 4, 1000), Exact(job).measure(rows_of(1000)), 2)
+
+    each = 1000 * (1e-6 / 4 + 1e-6)  # of one instance; four of them share two cores
+    assert found == pytest.approx([1.0, 3, 3 * 4 / 2, 3 * 2 * each])
 
 
 class Exact:
@@ -79,6 +95,7 @@ def test_it_travels_and_is_what_aeolus_plans_with(tmp_path):
         ('"error"', '"eror"', "'error' is missing"),
         ('"names": ["base", ', '"names": [', "do not fit 3 constants"),
         ('"cores": 2', '"cores": 0', "cores=0"),
+        ('"constants": [0.1', '"constants": [-0.1', "none negative"),
     ],
 )
 def test_damaged_documents_are_refused(before, after, words):

@@ -54,7 +54,8 @@ class StagesRunning(Running):
     def execution(self) -> Execution:
         """How instances run."""
         slots = sum(map(self._sharing.cores_of, self._cluster.nodes))
-        return Execution(micro_batches=True, slots=int(slots) if slots < np.inf else None)
+        known = int(slots) if slots < np.inf else None
+        return Execution(micro_batches=True, slots=known, sized=self.topology.sources)
 
     def _depends(self, plan: Plan, layout: Layout) -> bool:
         return False

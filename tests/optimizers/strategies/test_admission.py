@@ -61,11 +61,11 @@ def test_what_waits_is_let_in_with_an_interval():
 
 
 def test_pid_goes_on_from_what_is_admitted():
-    state = PidRate(1.0, rate=800.0, speed=800.0)
-    for _ in range(4):
-        state = state.after(Report(1_000, 0.8, 800, 0.8))
+    """One batch is enough for a correction, as the rate goes on from what was admitted."""
+    one = replace(SEEN, batch_times=SEEN.batch_times[:1])
+    state = PidRate(1.0, rate=800.0, speed=800.0).after(Report(1_000, 0.8, 800, 0.8))
 
-    plan = ask("pid", current=Plan(admit={"s": 600, "t": 200}))
+    plan = ask("pid", one, current=Plan(admit={"s": 600, "t": 200}))
 
     assert round(state.admission.rows) == sum(plan.admit.values())
 

@@ -10,12 +10,13 @@ from batching.planner import plan_tuples
 from batching.planner_published import plan_as_published
 from batching.stages import StageCosts
 from batching.tuple_costs import Shipping
-from grouping.groupings import LocalOrShuffle, PartialKey
-from optimizers import Cluster, Node, Plan, Topology
+from grouping.groupings import LocalOrShuffle, PartialKey, Shuffle
+from optimizers import Cluster, Deployment, Node, Plan, Topology
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
+from optimizers.simulation import MicroBatches
 from optimizers.simulation.engine import SimulationEngine
 from optimizers.simulation.network import Network
 from optimizers.simulation.service import Work
@@ -231,7 +232,28 @@ class TestMicroBatches:
 
         after = Layout.of(job, NODES, Plan().amended(plan, NODES))
         assert "score" not in after.attached
+        assert {("count", "score"): Shuffle()} == dict(plan.scheduling)
         assert 3 < after.topology.operator("score").parallelism
+
+    def test_what_shares_a_stage_gets_the_homes_of_the_one_that_begins_it(self):
+        home = Deployment(("node-2",) * 3, (0, 0, 0, 1, 1, 1, 2, 2))
+        current = Plan(placement={"count": home})
+
+        plan = ask(BATCHES, Aeolus(costs=COSTS), current=current)
+
+        after = Layout.of(JOB, NODES, current.amended(plan, NODES))
+        assert "write" in after.attached
+        assert {"node-2"} == {*after.homes["write"].nodes[:3]}
+
+    def test_what_is_as_good_already_stays_though_the_load_is_not_quite_the_same(self):
+        first = ask(BATCHES, Aeolus(costs=COSTS))
+        current = Plan().amended(first, NODES)
+        more = replace(BATCHES, sources={"s": replace(SOURCE, arrived=2_200)})
+
+        again = ask(more, Aeolus(costs=COSTS), JOB.under(current), current)
+
+        assert first.scheduling
+        assert not again
 
     def test_few_tuples_get_few_tasks(self):
         source = replace(SOURCE, arrived=100)
@@ -251,6 +273,30 @@ class TestMicroBatches:
         plan = ask(replace(BATCHES, operators=costly), Aeolus(costs=COSTS, rate=400.0))
 
         assert "50.0% of the rows of 's' are in one task" in told(plan)
+
+    def test_a_simulated_job_of_stages_gets_faster(self):
+        keys = np.arange(24_000)
+        stream = Stream.steady({"k": keys % 97, "l": keys % 57}, rate=3000.0)
+        engine = SimulationEngine(
+            work={"parse": Work(0.0002), "count": Work(0.0001), "score": Work(0.0002)},
+            cluster=Cluster(tuple(Node(f"node-{n}", capacity=4, cores=4) for n in range(2))),
+            micro_batches=MicroBatches(StageCosts(0.1, 0.03, 0.05)),
+            every=4,
+        )
+        job = (
+            Topology.source("s", parallelism=2)
+            .then("parse", parallelism=8)
+            .then("count", key="k", parallelism=8)
+            .then("score", parallelism=8)
+            .then("total", key="l", parallelism=8)
+        )
+
+        alone = engine.run(job, stream)
+        planned = engine.run(job, stream, Aeolus())
+
+        seconds = [np.mean([b.seconds for b in run.batches[-5:-1]]) for run in (alone, planned)]
+        assert seconds[1] < 0.8 * seconds[0]
+        assert 1 == sum(decision.applied for decision in planned.decisions)
 
     def test_a_bound_saves_cores(self):
         quick = ask(BATCHES, Aeolus(costs=COSTS, change=0.0))
