@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +13,12 @@ from batching.calibration import fit
 from batching.stages import StageCosts, StageJob, batch_time
 from batching.stages import Stages as Cut
 from grouping.groupings import LocalOrShuffle, RoutingTable, Shuffle
-from optimizers import Cluster, Deployment, Node, Optimizer, Plan, Topology
+from optimizers import Cluster, Deployment, Locality, Node, Optimizer, Plan, Topology, compare
 from optimizers.errors import InvalidValueError
 from optimizers.simulation import MicroBatches, Network, SimulationEngine, Stream, Work
 from optimizers.simulation.stages.micro_batches import COUNTED
 from optimizers.simulation.stages.slots import scheduled
+from optimizers.strategies.aeolus import Aeolus
 
 COSTS = StageCosts(base=0.1, stage=0.05, task=0.02, byte=1e-6, work=1.25)
 CHAIN = (
@@ -334,3 +336,38 @@ def test_a_batch_is_as_a_plain_simulation_has_it(case):
             free[home].append(now)
         clock = max(max(slots) for slots in free.values())
     assert run.makespan == pytest.approx(clock)
+
+
+# Strategies and comparisons.
+
+
+def test_strategies_for_micro_batches_see_where_time_goes_and_shorten_batches():
+    job = Topology.source("in", parallelism=4).then("count", key="k", parallelism=4)
+    stream = Stream.steady({"k": np.arange(30_000) % 100}, rate=3_000.0, bytes=50.0)
+    constants = MicroBatches(StageCosts(base=0.1, stage=0.05, task=0.06), row=1e-6)
+    engine = one_node(2, micro_batches=constants, every=2)
+    work = {"count": Work(2e-5)}
+    run = engine.run(job, stream, Aeolus(), work=work)
+    stays = engine.run(job, stream, work=work)
+    assert run.decisions[1].applied
+    assert run.plan.parallelism["count"] < 4
+    assert run.batches[-2].seconds < 0.9 * stays.batches[-2].seconds
+
+
+def test_micro_batches_are_compared():
+    job = Topology.source("posts").then("place", key="place", parallelism=4)
+    job = job.then("tag", key="tag", parallelism=4)
+    chance = np.random.default_rng(0)
+    places = [chance.integers(0, 200, 1_000) for _ in range(4)]
+    batches = [pa.table({"place": each, "tag": each * 7}) for each in places]
+    engine = SimulationEngine(
+        network=Network(bandwidth=1e5),
+        cluster=Cluster.uniform(4),
+        every=2,
+        rate=1e3,
+        micro_batches=MicroBatches(StageCosts(0.1, 0.05, 0.02)),
+    )
+    found = compare(job, batches, {"hash": None, "locality": Locality(worth=0)}, engine=engine)
+    by_hash, local = (outcome.batches[-1] for outcome in found.variants)
+    assert by_hash.tuples == local.tuples == 1_000
+    assert local.seconds < by_hash.seconds
