@@ -346,3 +346,23 @@ def test_optimizers_are_told_how_much_state_there_is():
     ]
     assert 400.0 == told[1].groups["work"].state_bytes.sum()
     assert 0.0 == told[1].operators["in"].state_bytes
+
+
+def test_work_that_waited_for_state_takes_as_long_as_it_would_have_in_the_next_batch():
+    job = Topology.source("in").then("work", key="k", key_groups=1)
+    there, then = (Plan(placement={"work": Deployment((node,), (0,))}) for node in ("x", "y"))
+    engine = SimulationEngine(
+        cluster=Cluster((Node("x"), Node("y"))),
+        network=Network(bandwidth=100.0, links="edges"),
+        batch_tuples=1,
+    )
+
+    run = engine.run(
+        job,
+        Stream([0.0, 1.0, 2.25], {"k": [7, 7, 7]}),
+        Script((there, then)),
+        work={"work": Work(0.5, state_bytes=100.0)},
+    )
+
+    # State travels until 2, in the second batch; the third begins at 2.25, amid the work.
+    assert [0.5, 2.5, 3.0] == run.operators["work"].ended.tolist()
