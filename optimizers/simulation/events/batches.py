@@ -44,6 +44,11 @@ class Batch:
     cause: int = 0
     conversation: Conversation | None = None
 
+    @property
+    def remote(self) -> bool:
+        """Whether they go to another node, as instances are placed now."""
+        return self.way.starts[self.sender] != self.way.ends[self.instance]
+
 
 class EdgeBatches:
     """One edge: whom its tuples are sent to one by one, and the batches that are not full.
@@ -59,6 +64,8 @@ class EdgeBatches:
         codes: the code of the key of each tuple of the run, for a conversation.
         sent: the tuples that were sent in this epoch, each with both instances.
         flow: how many these were.
+        starts: the number of the node of each instance that sends.
+        ends: the same of those that are sent to.
     """
 
     def __init__(self, edge_run: EdgeRun, rank: int) -> None:
@@ -70,11 +77,18 @@ class EdgeBatches:
         self.codes: list[int] = []
         self.sent: list[tuple[int, int, int]] = []
         self.flow = EdgeFlow()
+        self.starts: list[int] = []
+        self.ends: list[int] = []
         self.sizes: list[float] = edge_run.tuples.sizes.tolist()
         self._ownership: KeyOwners | None = None
         self._owners: list[int] | None = None
         self._ahead: dict[int, tuple[Router, deque[int]]] = {}
         self._made_for: Any = None
+
+    def locate(self) -> None:
+        """Learn where instances are by now."""
+        self.starts = self.edge_run.source.nodes.tolist()
+        self.ends = self.edge_run.target.nodes.tolist()
 
     def under(self, limit: int, conversation: Conversation | None) -> bool:
         """Go by what the edge says from now on, and return whether open batches must leave."""
@@ -118,11 +132,10 @@ class EdgeBatches:
         batch.rows.append(row)
         batch.carried.append(carried)
         batch.size += size
-        nodes = self.edge_run.source.nodes[sender], self.edge_run.target.nodes[instance]
         self.sent.append((row, sender, instance))
         self.flow.tuples += 1
         self.flow.bytes += size
-        if nodes[0] == nodes[1]:
+        if self.starts[sender] == self.ends[instance]:
             self.flow.local += 1
             self.flow.local_bytes += size
         return batch

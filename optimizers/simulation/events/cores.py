@@ -18,9 +18,13 @@ class Cores:
 
     An instance keeps its core for one tuple and for the sending of what comes of it. Then it gives
     it to the one that has waited longest on the node, and waits in its turn.
+
+    Attributes:
+        limited: whether any node has a number of cores.
     """
 
     def __init__(self) -> None:
+        self.limited = False
         self._free: dict[int, float] = {}
         self._held: dict[tuple[int, int], int] = {}  # by rank and instance: the node
         self._waiting: dict[int, deque[Waiting]] = {}
@@ -34,6 +38,7 @@ class Cores:
         """
         for node, cores in counts.items():
             self._free.setdefault(node, cores)
+            self.limited |= cores < math.inf
         everyone = sorted(
             (waiting for each in self._waiting.values() for waiting in each), key=itemgetter(0)
         )

@@ -147,17 +147,20 @@ class Events:
 
     def _go_on(self, operator: EventOperator, instance: int) -> None:
         """Let an idle instance do the next thing that it has, once it has a core."""
-        if not operator.late[instance]:
+        late = operator.late[instance]
+        if not late:
             if not operator.queues[instance]:
                 return
             paused = float(operator.operator_queue.paused[instance])
             if paused > self.now:
                 self._rest(operator, instance, paused)
                 return
-        if self._cores.take(operator, instance):
+        if self._cores.limited and not self._cores.take(operator, instance):
+            operator.busy[instance] = True
+        elif late:
             self._work(operator, instance)
         else:
-            operator.busy[instance] = True
+            self._start(operator, instance, self.now)
 
     def _work(self, operator: EventOperator, instance: int) -> None:
         """Let an instance that has a core send what has waited long enough, else begin a tuple."""
@@ -166,7 +169,7 @@ class Events:
         while late and not operator.busy[instance]:
             batch = late.popleft()
             if not batch.gone:
-                end = self.now + self._cost(batch)
+                end = self.now + self._network.cost(batch.size, remote=batch.remote)
                 self._spend(operator, instance, self.now, end)
                 self._close(batch, batch.cause, end)
         if operator.busy[instance]:
@@ -180,7 +183,8 @@ class Events:
 
     def _finish(self, operator: EventOperator, instance: int) -> None:
         """Let an instance that is done with something give others its core, and go on."""
-        self._give_back(operator, instance)
+        if self._cores.limited:
+            self._give_back(operator, instance)
         self._go_on(operator, instance)
 
     def _give_back(self, operator: EventOperator, instance: int) -> None:
@@ -199,12 +203,6 @@ class Events:
             if late and not operator.busy[instance]:
                 self._go_on(operator, instance)
 
-    def _cost(self, batch: Batch) -> float:
-        """Return what a batch costs its sender."""
-        edge_run = batch.way.edge_run
-        nodes = edge_run.source.nodes[batch.sender], edge_run.target.nodes[batch.instance]
-        return self._network.cost(batch.size, remote=bool(nodes[0] != nodes[1]))
-
     def _spend(self, operator: EventOperator, instance: int, start: float, end: float) -> None:
         """Let an instance be busy with sending."""
         operator.free[instance] = end
@@ -217,8 +215,9 @@ class Events:
         taken = item.known
         if taken is None:
             taken = operator.seconds[item.row] * operator.rates[instance]
-        operator.operator_queue.shipping[instance] += item.receiving
-        start += item.receiving
+        if item.receiving:
+            operator.operator_queue.shipping[instance] += item.receiving
+            start += item.receiving
         end = start + taken
         operator.busy[instance] = True
         operator.backlog.begun(instance, operator.seconds[item.row], end)
@@ -304,7 +303,7 @@ class Events:
         target.backlog.sent(instance, target.seconds[row])
         batch = way.put(sender, instance, row, carried)
         if len(batch.rows) >= way.limit:
-            clock += self._cost(batch)
+            clock += self._network.cost(batch.size, remote=batch.remote)
             self._close(batch, _FULL, clock)
         elif len(batch.rows) == 1 and self._network.linger < np.inf:
             self._wait(batch, self.now + self._network.linger)
@@ -371,7 +370,7 @@ class Events:
         """Let a batch that leaves its sender, or is at another link, go on or arrive."""
         wires, now = self._wires, self.now
         trip = what if isinstance(what, Trip) else Trip.of(what, self._network, wires, now)
-        batch, head = trip.batch, trip.goes_on(wires, now)
+        batch, head = trip.batch, trip.goes_on(wires, now) if trip.path else None
         key = closed, cause, batch.way.edge_run.number, batch.sender
         if head is not None:
             self._push(head, _LEAVES, key, trip)

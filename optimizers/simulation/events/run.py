@@ -85,6 +85,8 @@ class EventRun:
             now: the time.
         """
         self._events.now = now
+        for way in self._ways.values():
+            way.locate()
         self._events.begin(cores)
         for name, stand in self._event_operators.items():
             stand.fit()
@@ -109,6 +111,8 @@ class EventRun:
         self._events.now = now
         for stand in self._event_operators.values():
             stand.fit()
+        for way in self._ways.values():
+            way.locate()
         self._events.begin(cores)
         for (source, target), way in self._ways.items():
             limit = plan.batch.get(source, 1)

@@ -29,17 +29,15 @@ class Trip:
     @classmethod
     def of(cls, batch: Batch, network: Network, wires: Wires, now: float) -> "Trip":
         """Return how a batch travels that leaves its sender now."""
-        edge_run = batch.way.edge_run
-        start = int(edge_run.source.nodes[batch.sender])
-        end = int(edge_run.target.nodes[batch.instance])
-        path = wires.path(edge_run.edge.name, start, end)
-        receiving = network.received(batch.size) if start != end else 0.0
-        return cls(batch, path, now, wires.latency(start, end), receiving)
+        way = batch.way
+        start, end = way.starts[batch.sender], way.ends[batch.instance]
+        if start == end:
+            return cls(batch, (), now, 0.0, 0.0)
+        path, latency = wires.way(way.edge_run.edge.name, start, end)
+        return cls(batch, path, now, latency, network.received(batch.size))
 
     def goes_on(self, wires: Wires, now: float) -> float | None:
         """Pass the link that its head is at, and return when it is at the next; None if at none."""
-        if not self.path:
-            return None
         (link, bandwidth), *rest = self.path
         seconds = self.batch.size / bandwidth
         head = wires.take(link, now, seconds)
