@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from grouping.placement.albic import albic
-from grouping.placement.problem import PlacementProblem
 from optimizers.cluster import Cluster
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
@@ -83,19 +82,10 @@ class PublishedAlbic(Optimizer):
         groups = GroupLayout(Layout.of(topology, cluster, current), cluster, loads.names)
         budget = MigrationBudget.of(self.budget)
         load = groups.row(loads.loads)
-        power = np.delete(groups.capacities, groups.draining).sum()
         if not load.any():
             return Plan()
-        problem = PlacementProblem.of(
-            load / (load.sum() / power),
-            groups.current,
-            len(groups.nodes),
-            budget=budget.amount,
-            migration_cost=budget.costs(groups.row(loads.state), statistics.past),
-            capacities=groups.capacities,
-            draining=groups.draining,
-            able=groups.able,
-        )
+        costs = budget.costs(groups.row(loads.state), statistics.past)
+        problem = groups.problem(load, budget=budget.amount, costs=costs)
         found = albic(
             problem,
             groups.traffic(statistics),

@@ -9,6 +9,7 @@ import numpy as np
 
 from grouping.groupings import Fields
 from grouping.placement.instances import even_instances
+from grouping.placement.problem import PlacementProblem
 from grouping.placement.traffic import Traffic
 from grouping.routing_table import GroupTable
 from optimizers.cluster import Cluster
@@ -117,6 +118,26 @@ class GroupLayout:
         rows = np.arange(int(self.stages.max(initial=0)) + 1)[:, None]
         found: Floats = np.where(self.stages == rows, loads, 0.0)
         return found
+
+    def problem(self, load: Floats, *, budget: float, costs: Floats) -> PlacementProblem:
+        """Return the problem of evening out one load, in shares of what working nodes have of it.
+
+        Args:
+            load: of each group, in one row; not all zero.
+            budget: what may move, by its cost.
+            costs: what it costs to move each group.
+        """
+        power = np.delete(self.capacities, self.draining).sum()
+        return PlacementProblem.of(
+            load / (load.sum() / power),
+            self.current,
+            len(self.nodes),
+            budget=budget,
+            migration_cost=costs,
+            capacities=self.capacities,
+            draining=self.draining,
+            able=self.able,
+        )
 
     def traffic(self, statistics: Statistics) -> Traffic:
         """Return what the groups send each other, as far as it was observed."""

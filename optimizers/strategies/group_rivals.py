@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from grouping.placement.baselines import cola, flux, longest_first, readjusted
 from grouping.placement.problem import Nodes, PlacementProblem
 from grouping.placement.traffic import Traffic
@@ -99,17 +97,8 @@ class GroupRival(Optimizer):
         load = groups.row(loads.loads)
         if not load.any():
             return Plan()
-        power = np.delete(groups.capacities, groups.draining).sum()
-        problem = PlacementProblem.of(
-            load / (load.sum() / power),
-            groups.current,
-            len(groups.nodes),
-            budget=budget.amount,
-            migration_cost=budget.costs(groups.row(loads.state), statistics.past),
-            capacities=groups.capacities,
-            draining=groups.draining,
-            able=groups.able,
-        )
+        costs = budget.costs(groups.row(loads.state), statistics.past)
+        problem = groups.problem(load, budget=budget.amount, costs=costs)
         before = problem.distance(problem.current)
         limit = self.max_load_distance
         if limit is not None and before <= limit and not problem.left(problem.current):
