@@ -334,7 +334,9 @@ class _Proposal:
     def _luck(self) -> float:
         """How far a node may seem to be from the mean by chance: two standard deviations."""
         each = self.groups.row(self.loads.variances) / self.scale**2
-        held = np.bincount(self.groups.current, each, len(self.groups.nodes))
+        rows = self.groups.dimensions(each, by_stage=self.strategy.by_stage)
+        at, count = self.groups.current, len(self.groups.nodes)
+        held = np.stack([np.bincount(at, row, count) for row in rows])
         return 2.0 * float(np.sqrt((held / self.groups.capacities**2).max()))
 
     def _left_on(self, placement: GroupPlacement) -> int:

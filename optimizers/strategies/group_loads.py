@@ -12,15 +12,18 @@ from optimizers.strategies.group_layout import movable
 from optimizers.topology import Topology
 from sketches.arrays import Floats
 
+TUPLES = "tuples"
+"""What counts as load where no resource is known: how many tuples came."""
+
 
 @dataclass(frozen=True)
 class GroupLoads:
     """What the key groups of some operators need of one resource.
 
     Attributes:
-        resource: which one.
-        loads: by operator, the load of each group, as a share of a node of capacity 1: in sum as in
-            this epoch, and divided among the groups as on average.
+        resource: which one; `TUPLES` where none is known.
+        loads: by operator, the load of each group, as a share of a node of capacity 1 (or tuples):
+            in sum as in this epoch, and divided among the groups as on average.
         state: by operator, how many bytes of state each group holds.
         variances: by operator, by how much the load of each group would vary by chance.
         lacking: the operators of which loads were not observed, though their groups could move.
@@ -63,22 +66,24 @@ class GroupLoads:
             earlier = getattr(statistics.past.groups.get(name), chosen, None)
             loads[name] = now if earlier is None else _smoothed(now, earlier, lasting)
             state[name] = groups.state_bytes
-            variances[name] = _by_chance(now, groups.tuples)
+            # State is there, however many tuples came.
+            tuples = None if chosen == "memory" else groups.tuples
+            variances[name] = _by_chance(now, tuples)
         lacking = tuple(name for name in wanted if name not in loads)
         return cls(chosen, loads, state, variances, lacking)
 
 
 def bottleneck(seen: Mapping[str, GroupStatistics]) -> str:
-    """Return the resource of which most is used in all; processors if none is known."""
-    totals = {
-        resource: sum(
-            float(loads.sum())
-            for loads in (getattr(groups, resource) for groups in seen.values())
-            if loads is not None
-        )
-        for resource in RESOURCES
-    }
-    return max(RESOURCES, key=lambda resource: totals[resource])
+    """Return the resource of which most is used in all, of those known of all operators.
+
+    Where none is, as of work too light to be measured on nodes of unknown size, it is tuples.
+    """
+    totals = {}
+    for resource in RESOURCES:
+        loads = [getattr(groups, resource) for groups in seen.values()]
+        if all(each is not None for each in loads):
+            totals[resource] = sum(float(each.sum()) for each in loads)
+    return max(totals, key=lambda resource: totals[resource], default=TUPLES)
 
 
 def _smoothed(now: Floats, earlier: Floats, lasting: float) -> Floats:

@@ -14,6 +14,7 @@ from optimizers.layout import Layout
 from optimizers.past import PastEpoch
 from optimizers.statistics import Statistics
 from optimizers.strategies.group_layout import GroupLayout
+from optimizers.strategies.group_loads import TUPLES
 from sketches.arrays import Floats
 
 _BUSY = 0.95  # of the time: a node that works that much may have no time to spare
@@ -54,6 +55,8 @@ def nodes_wanted(  # noqa: PLR0913
         resource: of which resource the loads are.
         rule: when nodes are added and given back.
     """
+    if resource == TUPLES:
+        return "it was not observed what share of a node key groups take"
     others = _others(groups, statistics, resource)
     if isinstance(others, str):
         return others

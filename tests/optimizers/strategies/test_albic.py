@@ -171,6 +171,21 @@ def test_the_resource_of_which_most_is_used_counts_unless_it_is_said():
     assert not Albic(budget="100 %", resource="cpu").plan(JOB, CLUSTER, seen, Plan())
 
 
+def test_where_no_resource_is_known_tuples_are_the_load():
+    """On Spark, work may be too light to be measured, and memory and links of unknown size."""
+    groups = {
+        name: GroupStatistics(state_bytes=EVEN, tuples=tuples * 1e6)
+        for name, tuples in (("a", UNEVEN), ("b", EVEN))
+    }
+    plan = Albic(budget="100 %").plan(JOB, CLUSTER, Statistics(groups=groups), Plan())
+
+    assert np.bincount(plan.placement["a"].groups, UNEVEN, 3).max() <= 9
+    assert "load is uneven, by tuples" in [note.text for note in plan.notes]
+    scaling = Albic(nodes=(1, 9)).plan(JOB, CLUSTER, Statistics(groups=groups), Plan())
+    assert scaling.nodes is None
+    assert "not observed what share of a node" in str(scaling.notes)
+
+
 def test_operators_whose_keys_do_not_go_with_their_groups_are_left_out():
     for routing in (
         RoutingTable([1, 2], [0, 1], 3),

@@ -71,9 +71,11 @@ def test_all_is_moved_once_and_no_slice_costs_more_than_its_bound(groups, state,
 
 
 def test_what_gains_most_for_its_cost_comes_first():
-    found = next_slice([4.0, 1.0, 4.0, 4.0], [8.0, 5.0, 12.0, 0.0], bound=5.0)
-    assert found.moves.tolist() == [False, True, True, False]  # 5 and 3 for each unit of cost
-    assert (found.cost, found.left, found.slices) == (5.0, 8.0, 3)
+    found = next_slice([4.0, 1.0, 1.0, 1.0], [9.0, 5.0, 0.0, 4.0], bound=4.0)
+    assert found.moves.tolist() == [False, True, True, True]  # 5, 4 and at last 0 for its cost
+    found = next_slice([4.0, 1.0, 1.0, 4.0], [9.0, 5.0, 4.0, 0.0], bound=5.0)
+    assert found.moves.tolist() == [False, True, True, False]  # 9 for 4 is worth less than 4 for 1
+    assert (found.cost, found.left, found.slices) == (2.0, 8.0, 3)
 
 
 def test_shares_are_of_the_state_of_all_operators():
