@@ -82,7 +82,7 @@ def test_calls_grow_with_the_instances_and_not_with_their_square(tmp_path, made,
 
 
 def test_bytes_of_plain_reports_grow_less_than_the_pairs_of_instances(made):
-    assert bytes_of(made(400)) < 5_000 * 400
+    assert bytes_of(made(400)) < 6_000 * 400
     assert bytes_of(made(400)) < bytes_of(made(400, merged=False)) / 8
 
 
