@@ -210,11 +210,12 @@ def _point(job: Job, costs: Shipping, point: Sequence[int]) -> float:
 
 
 def calibration(scale: float) -> Json:
-    """Measure the constants of a batch on Spark, as `penstock calibrate` does."""
+    """Measure the constants of a batch in this process, as `penstock calibrate` does."""
     rounds = max(1, round(3 * scale))
     with TemporaryDirectory() as folder:
-        main(["calibrate", "--rounds", str(rounds), "--json", f"{folder}/found.json"])
-        found = Calibration.load(f"{folder}/found.json")
+        path = f"{folder}/found.json"
+        main(["calibrate", "--on", "in-process", "--rounds", str(rounds), "--json", path])
+        found = Calibration.load(path)
     return json.loads(found.to_json())
 
 
