@@ -60,7 +60,9 @@ class Aeolus(Optimizer):
         headroom: by what share rates and costs may grow before the plan has to change.
         patience: for how many epochs they have to.
         calm: for how many times as many a load has to be lower.
-        change: by what share a plan has to be better than a cheaper one to make.
+        change: by what share a plan has to be better than what is in force.
+        moving: by what share a plan that moves state has to be better than one that moves none,
+            but for the first plan.
         workers: how many instances there may be, where all run all the time.
         buffers: how many bytes full buffers may take, where all run all the time.
         batch_bytes: how many bytes a batch of tuples may have.
@@ -82,13 +84,14 @@ class Aeolus(Optimizer):
     patience: int = 3
     calm: int = 4
     change: float = 0.1
+    moving: float = 0.3
     workers: int | None = None
     buffers: float | None = None
     batch_bytes: int = BATCH_BYTES
     message: float | None = None
     byte: float | None = None
     cores: int | None = None
-    longest: float = 5.0
+    longest: float = 2.0
     costs: Any = None
 
     observes = frozenset({Probe.OPERATORS})
@@ -96,6 +99,7 @@ class Aeolus(Optimizer):
     def __post_init__(self) -> None:
         Steadiness(self.headroom, self.patience, self.calm)
         checks.amount("change", self.change)
+        checks.amount("moving", self.moving)
         for name in ("latency", "rate", "buffers", "longest"):
             if getattr(self, name) is not None:
                 checks.number(name, getattr(self, name), above=0.0)
@@ -234,6 +238,7 @@ class _ByStages:
         self._layout = Layout.of(topology, cluster, current)
         self._source_tasks = stages.source_tasks_of(statistics.batch_times, topology)
         self._notes = list(settings.noted(seen))
+        self._moving = settings.moving
 
     def plan(self) -> Plan:
         """Return what is to change."""
@@ -260,6 +265,8 @@ class _ByStages:
             text = "the load is as it was planned for"
             return Plan(notes=(*self._notes, memory.kept(settings.name, text, figures)))
         rate = levels["rate"] or memory.planned.get("rate", rate)
+        if not memory.planned:
+            self._moving = settings.change  # at first there is little state to move
         # 2. What does a batch take, as it is and as it might be?
         job = self._job()
         present = stages.present_stages(job, self._layout, self._source_tasks)
@@ -332,7 +339,7 @@ class _ByStages:
             calm = self._best(stages.pinned(job, present, self._topology), costs, cores, rate)
         except OverloadError:
             return best
-        return calm if calm.score <= worth else best
+        return calm if calm.score <= best.score * (1 + self._moving) else best
 
     def _best(
         self, job: StageJob, costs: StageCosts, cores: int, rate: float, *, bounded: bool = True

@@ -57,7 +57,7 @@ def waves(scale: float) -> Json:
     found: dict[str, dict[str, list[list[float]]]] = {}
     for name, rates in (
         ("sine", [sine] * 3),
-        ("Markov", [markov(seed) for seed in range(3)]),
+        ("Markov", [markov(20 + seed) for seed in range(3)]),
     ):
         found[name] = {who: [] for who in CONTENDERS}
         for seed, rate in enumerate(rates):

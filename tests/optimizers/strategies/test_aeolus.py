@@ -255,6 +255,12 @@ class TestMicroBatches:
         assert first.scheduling
         assert not again
 
+    def test_a_gain_that_is_not_worth_it_changes_nothing(self):
+        plan = ask(BATCHES, Aeolus(costs=COSTS, change=9.0))
+
+        assert {} == dict(plan.scheduling)
+        assert {} == dict(plan.parallelism)
+
     def test_few_tuples_get_few_tasks(self):
         source = replace(SOURCE, arrived=100)
 

@@ -1,0 +1,193 @@
+"""Output buffers: nothing lost, nothing doubled, no batch for two instances, in order."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batching.buffers import FlushRules, OutputBuffers
+from batching.errors import DataflowError
+from sketches.errors import InvalidValueError
+
+
+@st.composite
+def streams(draw):
+    """Some consumers, of which some may be alike, and tuples in several pieces."""
+    instances = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    alike = []
+    if len(instances) > 1 and draw(st.booleans()):
+        instances[1] = instances[0]
+        alike = [(1, 0)]
+    pieces, number = [], 0
+    for _ in range(draw(st.integers(1, 4))):
+        count = draw(st.integers(0, 12))
+        targets = [
+            np.array(draw(st.lists(st.integers(0, n - 1), min_size=count, max_size=count)), int)
+            for n in instances
+        ]
+        if alike:
+            targets[1] = targets[0]
+        sizes = np.array(draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)), float)
+        columns = {"number": np.arange(number, number + count), "size": sizes}
+        pieces.append((columns, targets, sizes))
+        number += count
+    return instances, alike, pieces
+
+
+RULES = st.builds(
+    FlushRules,
+    st.integers(1, 5),
+    st.none() | st.sampled_from([1.0, 6.0, 20.0]),
+    st.none() | st.sampled_from([0.5, 2.0]),
+)
+
+
+def run(stream, rules, *, shared):
+    """Send a stream, a piece each second, and return all batches with the time of each."""
+    instances, alike, pieces = stream
+    buffers = OutputBuffers(instances, rules, shared=shared, alike=alike)
+    sent = []
+    for now, (columns, targets, sizes) in enumerate(pieces):
+        sent += [(now, batch) for batch in buffers.due(now)]
+        sent += [(now, each) for each in buffers.add(columns, targets, sizes=sizes, now=now)]
+    return buffers, [*sent, *((len(pieces), batch) for batch in buffers.end())]
+
+
+def expected(stream):
+    """For each instance of each consumer the numbers of its tuples, in order."""
+    found = defaultdict(list)
+    for columns, targets, _ in stream[2]:
+        for consumer, given_to in enumerate(targets):
+            for number, instance in zip(columns["number"], given_to, strict=True):
+                found[consumer, int(instance)].append(int(number))
+    return found
+
+
+def received(sent):
+    found = defaultdict(list)
+    for _, batch in sent:
+        for receiver in batch.receivers:
+            found[receiver] += batch.columns["number"].tolist()
+    return found
+
+
+@given(streams(), RULES)
+def test_distinct_batches_bring_each_instance_its_tuples_in_their_order(stream, rules):
+    _, sent = run(stream, rules, shared=False)
+
+    assert expected(stream) == received(sent)
+
+
+@given(streams(), RULES)
+def test_shared_batches_bring_each_instance_its_tuples_once(stream, rules):
+    _, sent = run(stream, rules, shared=True)
+
+    assert expected(stream) == {who: sorted(got) for who, got in received(sent).items()}
+    for _, batch in sent:
+        assert [*range(len(stream[0]))] == sorted(consumer for consumer, _ in batch.receivers)
+    together = defaultdict(list)
+    for _, batch in sent:
+        together[batch.receivers] += batch.columns["number"].tolist()
+    assert all(numbers == sorted(numbers) for numbers in together.values())
+
+
+@given(streams(), RULES, st.booleans())
+def test_batches_leave_by_the_first_rule_that_applies(stream, rules, shared):
+    _, sent = run(stream, rules, shared=shared)
+
+    last = len(stream[2])
+    came = {
+        int(number): now for now, piece in enumerate(stream[2]) for number in piece[0]["number"]
+    }
+    for now, batch in sent:
+        size = batch.columns["size"]
+        assert 1 <= len(batch) <= rules.rows
+        if rules.bytes is not None:
+            assert size[:-1].sum() < rules.bytes  # no tuple comes to a batch that is full
+        full = len(batch) == rules.rows or (rules.bytes is not None and size.sum() >= rules.bytes)
+        waited = now - came[int(batch.columns["number"][0])]
+        due = rules.seconds is not None and waited >= rules.seconds
+        assert full or due or now == last
+        if rules.seconds is not None and now < last:
+            assert waited < rules.seconds + 1  # it is looked once a second
+
+
+@given(streams(), RULES)
+def test_there_are_as_many_buffers_as_the_paper_says(stream, rules):
+    instances, alike, _ = stream
+    apart = instances[1:] if alike else instances
+
+    assert sum(apart) == run(stream, rules, shared=False)[0].count
+    assert np.prod(apart) == run(stream, rules, shared=True)[0].count
+
+
+def test_consumers_that_are_alike_get_one_batch():
+    buffers = OutputBuffers([2, 2, 3], FlushRules(rows=1), alike=[(0, 1)])
+
+    sent = buffers.add({"x": np.array([5])}, [np.array([1]), np.array([1]), np.array([2])])
+
+    assert [((0, 1), (1, 1)), ((2, 2),)] == [batch.receivers for batch in sent]
+
+
+ONE = {"x": np.array([1, 2])}
+TO = [np.array([0, 1])]
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "words"),
+    [
+        (lambda: OutputBuffers([], FlushRules(1)), DataflowError, "without a consumer"),
+        (lambda: OutputBuffers([0], FlushRules(1)), InvalidValueError, r"instances\[0\]=0"),
+        (lambda: FlushRules(0), InvalidValueError, "rows=0"),
+        (lambda: FlushRules(1, bytes=0.0), InvalidValueError, "bytes=0.0"),
+        (
+            lambda: OutputBuffers([2, 3], FlushRules(1), alike=[(0, 1)]),
+            DataflowError,
+            r"have \[2, 3\] instances",
+        ),
+        (
+            lambda: OutputBuffers([2], FlushRules(1), alike=[(0, 1)]),
+            DataflowError,
+            "names consumer 1",
+        ),
+        (lambda: OutputBuffers([2, 2], FlushRules(1)).add(ONE, TO), InvalidValueError, "there are"),
+        (
+            lambda: OutputBuffers([1], FlushRules(1)).add(ONE, TO),
+            InvalidValueError,
+            r"targets\[0\]\[1\]=1: consumer 0 has 1 instances",
+        ),
+        (
+            lambda: OutputBuffers([2], FlushRules(1)).add(ONE, [np.array([0])]),
+            InvalidValueError,
+            r"targets\[0\] has 1 elements for 2 tuples",
+        ),
+        (
+            lambda: OutputBuffers([2], FlushRules(1, bytes=5.0)).add(ONE, TO),
+            InvalidValueError,
+            "sizes=None",
+        ),
+    ],
+)
+def test_what_means_nothing_is_refused(build, error, words):
+    with pytest.raises(error, match=words):
+        build()
+
+
+def test_the_first_tuple_waits_no_longer_than_it_may():
+    buffers = OutputBuffers([1], FlushRules(rows=9, seconds=2.0))
+    buffers.add({"x": np.array([1])}, [np.array([0])], now=0.0)
+    buffers.add({"x": np.array([2])}, [np.array([0])], now=1.5)
+
+    assert [] == buffers.due(1.9)
+    assert [[1, 2]] == [batch.columns["x"].tolist() for batch in buffers.due(2.0)]
+    assert [] == buffers.due(9.0)
+
+
+def test_batches_come_in_the_order_in_which_they_fill_up():
+    buffers = OutputBuffers([2], FlushRules(rows=1))
+
+    sent = buffers.add({"x": np.array([1, 2, 3])}, [np.array([1, 0, 1])])
+
+    assert [1, 2, 3] == [int(batch.columns["x"][0]) for batch in sent]
