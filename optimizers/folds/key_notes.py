@@ -10,7 +10,7 @@ from sketches.arrays import Floats
 
 Clock = Callable[[], float]
 
-_WINDOW = 3e-5  # seconds: to ask for CPU time takes a twentieth of it
+_WINDOW = 1e-4  # seconds: to ask for CPU time takes a fiftieth of it
 
 
 class KeyNotes:

@@ -84,15 +84,21 @@ def groups_seen(
         return np.bincount(places, amounts, count)[chosen]
 
     sizes = row_sizes(tuples)
-    far = np.repeat(arrived.remote, arrived.rows)
-    remote = _as_sent(sizes * far, float(arrived.sizes[arrived.remote].sum()))
+    whole = summed(of_rows, _as_sent(sizes, float(arrived.sizes.sum())))
+    if not arrived.remote.any():
+        remote = np.zeros(len(chosen))
+    elif arrived.remote.all():
+        remote = whole
+    else:
+        far = sizes * np.repeat(arrived.remote, arrived.rows)
+        remote = summed(of_rows, _as_sent(far, float(arrived.sizes[arrived.remote].sum())))
     return GroupsSeen(
         chosen,
         there[chosen],
         summed(groups),
         no_reals() if seconds is None else summed(groups, seconds),
-        summed(of_rows, _as_sent(sizes, float(arrived.sizes.sum()))),
-        summed(of_rows, remote),
+        whole,
+        remote,
     )
 
 
@@ -125,7 +131,8 @@ class BytesOut:
             return
         sizes, number = row_sizes(tuples), self._sums.shape[1]
         self._sums[0] += np.bincount(groups, sizes, number)
-        self._sums[1] += np.bincount(groups, sizes * remote, number)
+        if remote.any():
+            self._sums[1] += np.bincount(groups, sizes * remote, number)
 
     def sums(self, total: int, remote: int) -> NDArray[np.float64] | None:
         """Return both by key group, as large as they were in parcels; None where not known."""

@@ -20,7 +20,17 @@ def row_sizes(table: pa.Table) -> Floats:
     >>> row_sizes(pa.table({"user": [1, 2], "text": ["", "four"]})).tolist()
     [12.0, 16.0]
     """
-    return np.diff(sizes_before(table, np.arange(len(table) + 1)))
+    same, sizes = 0.0, np.zeros(len(table))
+    for column in table.columns:
+        width = _width(column.type)
+        if width is not None:
+            same += width
+            continue
+        start = 0
+        for chunk in column.chunks:
+            sizes[start : start + len(chunk)] += _each(chunk)
+            start += len(chunk)
+    return sizes + same
 
 
 def sizes_before(table: pa.Table, places: Places) -> Floats:
@@ -39,7 +49,24 @@ def sizes_before(table: pa.Table, places: Places) -> Floats:
     return total
 
 
-def _before(array: Any, places: Places) -> Any:  # noqa: PLR0911  # one for each kind
+def _width(kind: pa.DataType) -> float | None:
+    """Return how many bytes each element of a kind takes; None where they differ."""
+    if pa.types.is_null(kind):
+        return 0.0
+    if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind):
+        return float(kind.bit_width / 8)
+    return None
+
+
+def _each(array: Any) -> Any:
+    """Return how many bytes each element takes, of a kind of which they differ."""
+    for is_kind, width in _WITH_OFFSETS:
+        if is_kind(array.type) and not _is_list(array.type):
+            return np.diff(_offsets(array, width)) + width
+    return np.diff(_before(array, np.arange(len(array) + 1)))
+
+
+def _before(array: Any, places: Places) -> Any:  # one for each kind
     """Return how many bytes the elements before each place take."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
@@ -51,14 +78,13 @@ def _before(array: Any, places: Places) -> Any:  # noqa: PLR0911  # one for each
         return sum((_before(field, places) for field in array.flatten()), np.zeros(len(places)))
     if pa.types.is_fixed_size_list(kind):
         return _before(array.flatten(), places * kind.list_size)
-    if pa.types.is_null(kind):
-        return np.zeros(len(places))
-    if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind):
-        return places * (kind.bit_width / 8)
+    same = _width(kind)
+    if same is not None:
+        return places * same
     for is_kind, width in _WITH_OFFSETS:
         if is_kind(kind):
             offsets = _offsets(array, width)
-            reached = offsets[places] - offsets[0]
+            reached = offsets[places].astype(np.int64) - int(offsets[0])
             if _is_list(kind):
                 inner = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
                 return _before(inner, reached) + places * width
@@ -82,11 +108,10 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
 
 
-def _offsets(array: pa.Array, width: int) -> Places:
+def _offsets(array: pa.Array, width: int) -> NDArray[Any]:
     """Return where each element begins in the data of all, and where the last one ends."""
     buffer = array.buffers()[1]
     if buffer is None or not buffer.size:
         return np.zeros(len(array) + 1, dtype=np.int64)
     kind = np.dtype(f"i{width}")
-    found = np.frombuffer(buffer, kind, len(array) + 1, array.offset * width)
-    return found.astype(np.int64)
+    return np.frombuffer(buffer, kind, len(array) + 1, array.offset * width)
