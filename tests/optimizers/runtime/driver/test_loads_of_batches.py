@@ -306,7 +306,7 @@ def spun(tables, job):
     return np.bincount(group_of(layout, "a", keys), minlength=8) * busy.Spinning.tuple
 
 
-def stream(batches=10, rows_each=(150, 450)):
+def stream(batches=20, rows_each=(150, 450)):
     random = np.random.default_rng(8)
     return [
         pa.table({"k": random.integers(0, 60, int(random.integers(*rows_each)))})
@@ -317,14 +317,14 @@ def stream(batches=10, rows_each=(150, 450)):
 def test_what_calls_take_for_themselves_is_no_load_of_groups(tmp_path):
     job, tables = keyed(busy.Spinning()), stream()
 
-    seen = epochs(tmp_path, job, [{"s": table} for table in tables], every=10)
+    seen = epochs(tmp_path, job, [{"s": table} for table in tables], every=20)
 
     truth = spun(tables, job)
     assert seen.groups["a"].seconds == pytest.approx(truth, rel=0.15)
     assert seen.groups["a"].seconds.sum() == pytest.approx(truth.sum(), rel=0.1)
-    # Two instances were called ten times each; what the engine does for a call comes to it.
-    calls = 10 * busy.Spinning.call
-    assert (seen.instances["a"].fixed > 0.95 * calls).all()
+    # Two instances were called twenty times each; what the engine does for a call comes to it.
+    calls = 20 * busy.Spinning.call
+    assert (seen.instances["a"].fixed > 0.9 * calls).all()
     assert (seen.instances["a"].fixed < 1.3 * calls).all()
     whole = seen.instances["a"].seconds.sum()
     assert whole == pytest.approx(truth.sum() + seen.instances["a"].fixed.sum(), rel=0.1)
