@@ -15,9 +15,13 @@ from grouping.routing_table import GroupTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Probe, Topology
 from optimizers.folds import DELETE, Count, EachKey, Emit
 from optimizers.layout import Layout
+from optimizers.runtime.driver.loads import Known, LoadCollector
+from optimizers.runtime.driver.state_sizes import HeldState
+from optimizers.runtime.observe.call_sums import CallModel
 from optimizers.runtime.observe.row_sizes import row_sizes
 from optimizers.runtime.state import cache
 from optimizers.runtime.state.file import read_states
+from optimizers.runtime.task.reports import Reports, TaskReport
 from sketches.keys import as_keys
 
 NODES = Cluster(
@@ -373,3 +377,62 @@ def test_calls_of_functions_without_a_key_are_told_as_well(tmp_path):
     assert (found.seconds - found.fixed).sum() == pytest.approx(tuples * 1e-5, rel=0.15)
     assert found.seconds.sum() > tuples * 1e-5 + 12e-3
     assert [0.0] == seen.instances["s"].fixed.tolist()
+
+
+@pytest.mark.parametrize(("error", "known"), [(0.04, True), (0.06, False)])
+def test_what_may_be_off_by_more_than_a_tenth_is_not_told(error, known):
+    """Two standard errors are allowed."""
+    layout = Layout.of(keyed(Count()), NODES, Plan())
+    none, ten = np.array([0.0]), np.array([10])
+    report = TaskReport(
+        operator="a",
+        instance=0,
+        sender=0,
+        tuples=10,
+        seconds=2.0,
+        calls=1,
+        groups=np.array([2]),
+        group_tuples=ten,
+        group_keys=ten,
+        group_in=none,
+        group_remote_in=none,
+    )
+    epoch = LoadCollector(layout)
+    epoch.add(Reports.of([report]))
+    model = CallModel(np.array([0.5, 0.1, 0.0, 0.0]), np.diag([0.0, (0.1 * error) ** 2, 0.0, 0.0]))
+
+    found = epoch.groups("a", Known(NODES, 1.0, HeldState({}), lambda _: model)).seconds
+
+    assert (found is not None) == known
+    if known:
+        assert [0.0, 0.0, 1.0, 0.0] == found[:4].tolist()
+
+
+def test_keys_that_get_another_group_take_their_state_along_though_nothing_of_them_comes(tmp_path):
+    job, owners = keyed(Count(), groups=6), (0, 0, 0, 1, 1, 1)
+    homes = {"a": Deployment(("x", "y"), owners)}
+    groups = group_of(Layout.of(job, NODES, Plan(placement=homes)), "a", np.arange(40))
+    moved, other = (int(np.flatnonzero(groups == group)[0]) for group in (3, 0))
+    told = Told(Plan(placement=homes), Plan(routing={"a": GroupTable([moved], [4], 6)}), Plan())
+    driver = Driver(tmp_path, job, told, cluster=NODES)
+    driver.batch({"s": pa.table({"k": np.arange(40)})})
+
+    driver.batch({"s": pa.table({"k": [other]})})  # which is at the other instance
+
+    before, after = (told.heard[epoch].groups["a"].state_bytes for epoch in (1, 2))
+    row = 8 + 8 + 8
+    assert (before + np.array([0, 0, 0, -row, row, 0])).tolist() == after.tolist()
+
+
+def test_what_is_timed_key_by_key_counts_once(tmp_path):
+    """Also where keys take all the same, so that tuples would tell it as well."""
+
+    def even(_key, rows, _state):
+        return int(1e6 * busy.spin(1e-4 * len(rows)))
+
+    job, tables = keyed(EachKey(even, pa.int64())), stream(12)
+
+    seen = epochs(tmp_path, job, [{"s": table} for table in tables], every=12)
+
+    tuples = sum(map(len, tables))
+    assert seen.groups["a"].seconds.sum() == pytest.approx(1e-4 * tuples, rel=0.1)
