@@ -33,7 +33,11 @@ class Frame:
 
 
 SESSION = SimpleNamespace(
-    createDataFrame=Frame, version="4", sparkContext=SimpleNamespace(master="local[2]")
+    createDataFrame=Frame,
+    version="4",
+    sparkContext=SimpleNamespace(
+        master="local[2]", _jsc=SimpleNamespace(isLocal=lambda: True, sc=None)
+    ),
 )
 
 
