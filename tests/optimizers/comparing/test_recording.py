@@ -48,6 +48,7 @@ class Engine:
     spark: object
     cluster: Cluster
     settings: Settings
+    provisioner: object = None
 
 
 def recording(topology, source, warm_up):
