@@ -24,7 +24,7 @@ def added_up(seen: Observation, table: pa.Table) -> pa.Table:
 
     >>> table = pa.table({"source": [3, 1, 3], "target": [0, 0, 0], "tuples": [5, 2, 6]})
     >>> added_up(Observation.of("traffic", "a", "b"), table).to_pylist()
-    [{'source': 1, 'target': 0, 'tuples': 2}, {'source': 3, 'target': 0, 'tuples': 11}]
+    [{'source': 3, 'target': 0, 'tuples': 11}, {'source': 1, 'target': 0, 'tuples': 2}]
     """
     if seen.kind not in _COUNTED_BY or not len(table):
         return table
