@@ -74,12 +74,13 @@ class Control:
 
     def begin(self, number: int, now: float) -> Stretch:
         """Begin a batch, under the plan that was decided before it."""
-        self._meet(now)
+        # What was decided speaks of the machines of then; after that it is fitted to those of now.
         changes = number == 0 or bool(self._change.plan)
         if changes:
             amended = self._plan.amended(self._change.plan, self._cluster)
             self._plan = completed(amended, self._topology, self._cluster)
             self._planned = number
+        self._meet(now)
         batch = self._running.begin(self._plan, number, now)
         if changes and self._change.adopts:
             self.loop.adopted(batch.layout)
