@@ -1,7 +1,7 @@
 """Remake docs/results/aeolus.md: ``python tests/benchmarks/aeolus_report.py [part ...]``.
 
 Without arguments all parts are measured, which takes about fifteen minutes on two idle cores;
-``--write`` measures none, and only writes the page anew from what is kept.
+``--write`` measures none, and only writes the page again from what is kept.
 """
 
 from aeolus_study import MEASURED

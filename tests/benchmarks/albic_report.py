@@ -1,7 +1,7 @@
 """Remake docs/results/albic.md: ``python tests/benchmarks/albic_report.py [part ...]``.
 
 Without arguments all parts are measured, which takes about twenty minutes on two idle cores;
-``--write`` measures none, and only writes the page anew from what is kept.
+``--write`` measures none, and only writes the page again from what is kept.
 """
 
 from albic_scaling import scaling

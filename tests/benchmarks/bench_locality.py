@@ -94,7 +94,7 @@ def _rescaled(drift: Drift, scale: float) -> list[Result]:
             goal=0.30,
             better="lower",
         ),
-        Result(name="6 to 8, divided anew: load that moves", measured=fresh.moved, unit=""),
+        Result(name="6 to 8, a new division: load that moves", measured=fresh.moved, unit=""),
         Result(name="6 to 8, by hash: load that moves", measured=ways[REHASHED].moved, unit=""),
     ]
 

@@ -1,7 +1,7 @@
 """Remake docs/results/locality.md: ``python tests/benchmarks/locality_report.py [part ...]``.
 
 Without arguments all parts are measured, which takes about an hour on two cores; ``--write``
-measures none, and only writes the page anew from what is kept.
+measures none, and only writes the page again from what is kept.
 """
 
 from locality_figures import FIGURES

@@ -1,7 +1,7 @@
 """Remake docs/results/osg.md: ``python tests/benchmarks/osg_report.py [part ...]``.
 
 Without arguments all parts are measured, which takes about ten minutes on two idle cores;
-``--write`` measures none, and only writes the page anew from what is kept.
+``--write`` measures none, and only writes the page again from what is kept.
 """
 
 from osg_study import MEASURED

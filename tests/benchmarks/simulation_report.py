@@ -1,7 +1,7 @@
 """Remake docs/results/simulation.md: ``python tests/benchmarks/simulation_report.py [part ...]``.
 
 Without arguments all parts are measured, which takes twenty minutes on two idle cores; ``hosts``
-needs root. ``--write`` measures none, and only simulates and writes the page anew.
+needs root. ``--write`` measures none, and only simulates and writes the page again.
 """
 
 from batches_study import hosts, local

@@ -1,6 +1,7 @@
 """The shipped suite for groupings: each of its tests catches a grouping with a fault."""
 
 import math
+import re
 
 import faulty_dispatchers as dispatching
 import faulty_groupings as faulty
@@ -74,7 +75,7 @@ BAD = {
     dispatching.AnswersOthers(): (
         ALL,
         [NETWORK, VALUE, JSON, TWICE, TRAVEL, AGAIN, ELSEWHERE, DEAF, MESSAGE],
-        ["a reporter sent", "to sender"],
+        ["a reporter sent", re.compile(r"to sender \d+ of \d+")],
     ),
     dispatching.HearsTwice(): (ALL, [TWICE], ["where messages come twice"]),
     dispatching.MessagesStayAtHome(): (ALL, [TRAVEL], ["pickled, Untravelled"]),
@@ -83,7 +84,14 @@ BAD = {
         [AGAIN, VALUE, JSON, TWICE, TRAVEL, MESSAGE, ELSEWHERE],
         ["asked twice, dispatchers send"],
     ),
-    dispatching.FillsTheFirst(): (ALL, [DEAF], ["tuples of", "went to"]),
+    dispatching.FillsTheFirst(): (
+        ALL,
+        [DEAF],
+        [
+            # The one or the other, by what Hypothesis comes to first.
+            re.compile(r"loads of instances that take turns|went to 1 of \d+ instances, not to"),
+        ],
+    ),
     dispatching.TakesForeignMessages(): (ALL, [MESSAGE], ["after messages that are none"]),
     dispatching.TakesForeignWork(): (ALL, [FOREIGN], ["took {'sender': -1}", "to -1"]),
 }
@@ -120,7 +128,9 @@ def test_a_faulty_grouping_fails_the_test_that_is_for_it_in_words_that_help(bad)
     found = failures(suite_for(bad, evenly), tests)
 
     assert sorted({*expected}) == sorted(found)
-    assert [] == [word for word in words if word not in found[expected[0]]]
+    said = found[expected[0]]
+    patterns = [word if isinstance(word, re.Pattern) else re.escape(word) for word in words]
+    assert [] == [pattern for pattern in patterns if not re.search(pattern, said)]
 
 
 @pytest.mark.parametrize("good", [faulty.Right(), dispatching.ListensRight()])
