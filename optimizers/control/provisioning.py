@@ -64,6 +64,7 @@ class Provisioning:
         self._patience = patience
         self._there: frozenset[str] = frozenset()
         self._coming = 0  # nodes that were asked for, and are not there
+        self._instead: dict[str, str] = {}  # by what name a node came that a plan adds by another
         self._going: dict[str, float] = {}  # nodes that were given back, and are still there; when
         self._asked = 0.0  # when nodes were last asked for
         self._late = False  # whether it was reported that they are late
@@ -85,14 +86,19 @@ class Provisioning:
         there = {node.name for node in cluster.nodes}
         drained = there & {*plan.drain, *cluster.draining}
         # 1. What has come and gone since.
-        self._coming = max(0, self._coming - len(there - self._there)) if self._there else 0
+        came = there - self._there if self._there else frozenset()
+        promised = [node.name for node in plan.add if node.name not in there]
+        others = sorted(came - {node.name for node in plan.add})[: self._coming]
+        self._stand_in(promised, others, there)
+        self._coming = max(0, self._coming - len(came)) if self._there else 0
         self._there = frozenset(there)
         self._going = {name: since for name, since in self._going.items() if name in drained}
         self._reported &= {*self._going}
         # 2. What is wanted and not there.
-        promised = [node.name for node in plan.add if node.name not in there]
         working = len(there) - len(drained)
-        lacking = len(promised) if plan.nodes is None else max(0, plan.nodes - working)
+        lacking = len(promised) - len(self._instead)
+        if plan.nodes is not None:
+            lacking = max(0, plan.nodes - working)
         self._coming = min(self._coming, lacking)
         # 3. Ask, and tell.
         free = [name for name in sorted(drained - self._going.keys()) if name not in kept]
@@ -102,6 +108,19 @@ class Provisioning:
             self._overdue(after, now),
         ]
         return [decision for decision in decisions if decision is not None]
+
+    def _stand_in(self, promised: list[str], came: list[str], there: set[str]) -> None:
+        """Let nodes that were asked for, and came under other names, stand for promised ones.
+
+        Else they would be asked for again after each batch. If one of them goes, it is.
+        """
+        self._instead = {
+            name: other
+            for name, other in self._instead.items()
+            if name in promised and other in there
+        }
+        open_ = [name for name in promised if name not in self._instead]
+        self._instead.update(zip(open_, came, strict=False))
 
     def _acquired(self, lacking: int, working: int, after: int, now: float) -> Decision | None:
         """Ask for the nodes that lack and were not asked for, if there are any."""

@@ -47,6 +47,17 @@ def test_a_cloud_is_a_provisioner_by_its_two_methods():
 
 
 class TestAcquiring:
+    def test_asks_once_for_a_node_that_comes_under_another_name_and_again_if_that_one_goes(self):
+        cloud = Cloud()
+        provisioning = Provisioning(cloud)
+        wanted = Plan(add=(Node("c"),))
+        asked = []
+        for names in ("ab", "ab", "abz", "abz", "abz", "ab", "aby", "aby", "abyc"):
+            provisioning.settle(wanted, cluster_of(*names), (), 0, 0.0)
+            asked.append(cloud.asked)
+
+        assert [1, 1, 1, 1, 1, 2, 2, 2, 2] == asked
+
     def test_asks_once_for_what_is_wanted_and_not_there(self):
         cloud = Cloud()
         provisioning = Provisioning(cloud)
