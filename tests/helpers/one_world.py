@@ -47,10 +47,11 @@ def a_table(random, instances):
 
 
 @st.composite
-def decisions(draw, current, *, rules=True):
-    """A decision for a job under a complete plan; all of them can be carried out."""
+def decisions(draw, current, *, rules=True, without=()):
+    """A decision for a job under a complete plan; all can be carried out, without some nodes."""
     parallelism, routing, placement, adopt = {}, {}, {}, []
-    working = [name for name in NODES if name not in current.drain]
+    there = [name for name in NODES if name not in without]
+    working = [name for name in there if name not in current.drain]
     added = "n3" in {node.name for node in current.add}
     for name in HOP:
         says = draw(st.integers(0, 15))
@@ -68,7 +69,7 @@ def decisions(draw, current, *, rules=True):
             if isinstance(routing[name], RoutingTable | GroupTable) and random.random() < 0.2:
                 adopt.append(name)
         if says & 8:
-            homes = tuple(NODES[place] for place in random.integers(0, 3, instances))
+            homes = tuple(there[place] for place in random.integers(0, len(there), instances))
             placement[name] = Deployment(
                 homes, tuple(random.integers(0, instances, GROUPS).tolist())
             )
