@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from grouping.placement.albic import albic
+from grouping.placement.problem import Nodes, PlacementProblem
 from optimizers.cluster import Cluster
-from optimizers.layout import Layout
+from optimizers.control.question import Question
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.group_layout import GroupLayout, hindrance
-from optimizers.strategies.group_loads import GroupLoads
+from optimizers.strategies.group_layout import GroupLayout
 from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.strategies.placing_at_once import placed_at_once
 from optimizers.topology import Topology
 from sketches import checks
 from sketches.arrays import Integers
@@ -73,37 +74,20 @@ class PublishedAlbic(Optimizer):
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose nodes for the key groups of all operators whose loads were seen."""
-        reason = hindrance(topology)
-        if reason:
-            return self.idle(reason)
-        loads = GroupLoads.of(topology, statistics, resource=None, lasting=0.0)
-        if loads is None or loads.lacking:
-            return Plan()
-        groups = GroupLayout(Layout.of(topology, cluster, current), cluster, loads.names)
-        budget = MigrationBudget.of(self.budget)
-        load = groups.row(loads.loads)
-        if not load.any():
-            return Plan()
-        costs = budget.costs(groups.row(loads.state), statistics.past)
-        problem = groups.problem(load, budget=budget.amount, costs=costs)
-        found = albic(
-            problem,
-            groups.traffic(statistics),
-            _downstream(topology, groups),
-            max_load_distance=self.max_load_distance,
-            score_factor=self.score_factor,
-            max_partition_load=self.max_partition_load,
-            seed=self.seed,
-        )
-        placed = groups.placed(found, load)
-        figures = {
-            "distance then": problem.distance(problem.current),
-            "distance now": problem.distance(found),
-            "groups": int((found != problem.current).sum()),
-            "cost": problem.cost(found),
-        }
-        note = self.note("the job", f"every placement is taken, by {loads.resource}", figures)
-        return Plan(placement=groups.emptied(placed), notes=(note,))
+
+        def place(problem: PlacementProblem, groups: GroupLayout) -> Nodes:
+            return albic(
+                problem,
+                groups.traffic(statistics),
+                _downstream(topology, groups),
+                max_load_distance=self.max_load_distance,
+                score_factor=self.score_factor,
+                max_partition_load=self.max_partition_load,
+                seed=self.seed,
+            )
+
+        question = Question(topology, cluster, statistics, current)
+        return placed_at_once(self, question, place, budget=self.budget)
 
 
 def _downstream(topology: Topology, groups: GroupLayout) -> Integers:

@@ -7,14 +7,14 @@ from grouping.placement.baselines import cola, flux, longest_first, readjusted
 from grouping.placement.problem import Nodes, PlacementProblem
 from grouping.placement.traffic import Traffic
 from optimizers.cluster import Cluster
+from optimizers.control.question import Question
 from optimizers.errors import InvalidValueError
-from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.group_layout import GroupLayout, hindrance
-from optimizers.strategies.group_loads import GroupLoads
+from optimizers.strategies.group_layout import GroupLayout
 from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.strategies.placing_at_once import placed_at_once
 from optimizers.topology import Topology
 from sketches import checks
 
@@ -86,29 +86,11 @@ class GroupRival(Optimizer):
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
     ) -> Plan:
         """Propose nodes for the key groups of all operators whose loads were seen."""
-        reason = hindrance(topology)
-        if reason:
-            return self.idle(reason)
-        loads = GroupLoads.of(topology, statistics, resource=None, lasting=0.0)
-        if loads is None or loads.lacking:
-            return Plan()
-        groups = GroupLayout(Layout.of(topology, cluster, current), cluster, loads.names)
-        budget = MigrationBudget.of(self.budget)
-        load = groups.row(loads.loads)
-        if not load.any():
-            return Plan()
-        costs = budget.costs(groups.row(loads.state), statistics.past)
-        problem = groups.problem(load, budget=budget.amount, costs=costs)
-        before = problem.distance(problem.current)
-        limit = self.max_load_distance
-        if limit is not None and before <= limit and not problem.left(problem.current):
-            return Plan(notes=(self.note("the job", "even enough", {"distance then": before}),))
-        found = METHODS[self.method](problem, groups.traffic(statistics), self.seed)
-        figures = {
-            "distance then": before,
-            "distance now": problem.distance(found),
-            "groups": int((found != problem.current).sum()),
-            "cost": problem.cost(found),
-        }
-        note = self.note("the job", f"every placement is taken, by {loads.resource}", figures)
-        return Plan(placement=groups.emptied(groups.placed(found, load)), notes=(note,))
+
+        def place(problem: PlacementProblem, groups: GroupLayout) -> Nodes:
+            return METHODS[self.method](problem, groups.traffic(statistics), self.seed)
+
+        question = Question(topology, cluster, statistics, current)
+        return placed_at_once(
+            self, question, place, budget=self.budget, unless_within=self.max_load_distance
+        )

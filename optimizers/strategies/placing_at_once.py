@@ -1,0 +1,62 @@
+"""Placing the key groups of all operators at once, by the sum of their loads, in one step.
+
+So do the methods of other papers that `Albic` is compared with, its own as printed among them.
+"""
+
+from collections.abc import Callable
+
+from grouping.placement.problem import Nodes, PlacementProblem
+from optimizers.control.question import Question
+from optimizers.layout import Layout
+from optimizers.optimizer import Optimizer
+from optimizers.plan import Plan
+from optimizers.strategies.group_layout import GroupLayout, hindrance
+from optimizers.strategies.group_loads import GroupLoads
+from optimizers.strategies.migration_budget import MigrationBudget
+
+
+def placed_at_once(
+    optimizer: Optimizer,
+    asked: Question,
+    place: Callable[[PlacementProblem, GroupLayout], Nodes],
+    *,
+    budget: str | MigrationBudget,
+    unless_within: float | None = None,
+) -> Plan:
+    """Return the nodes of the key groups of all operators whose loads were seen.
+
+    Args:
+        optimizer: who says so.
+        asked: the job, the machines, what was seen, and the plan in force.
+        place: returns the node of each group.
+        budget: what the moves may cost.
+        unless_within: how far a node may be from the mean, as a share of it, before anything is
+            done; None to act each time.
+    """
+    topology, cluster, statistics = asked.topology, asked.cluster, asked.statistics
+    reason = hindrance(topology)
+    if reason:
+        return optimizer.idle(reason)
+    loads = GroupLoads.of(topology, statistics, resource=None, lasting=0.0)
+    if loads is None or loads.lacking:
+        return Plan()
+    groups = GroupLayout(Layout.of(topology, cluster, asked.current), cluster, loads.names)
+    budget = MigrationBudget.of(budget)
+    load = groups.row(loads.loads)
+    if not load.any():
+        return Plan()
+    costs = budget.costs(groups.row(loads.state), statistics.past)
+    problem = groups.problem(load, budget=budget.amount, costs=costs)
+    before = problem.distance(problem.current)
+    is_even = unless_within is not None and before <= unless_within
+    if is_even and not problem.left(problem.current):
+        return Plan(notes=(optimizer.note("the job", "even enough", {"distance then": before}),))
+    found = place(problem, groups)
+    figures = {
+        "distance then": before,
+        "distance now": problem.distance(found),
+        "groups": int((found != problem.current).sum()),
+        "cost": problem.cost(found),
+    }
+    note = optimizer.note("the job", f"every placement is taken, by {loads.resource}", figures)
+    return Plan(placement=groups.emptied(groups.placed(found, load)), notes=(note,))
