@@ -2,8 +2,7 @@
 
 This package is the front door: everything that a job with one strategy on one engine needs is
 imported from here. Engines have a door of their own (`optimizers.spark`, `optimizers.simulation`),
-and so have the errors (`optimizers.errors`), of which the root and those of jobs and plans stand
-here as well.
+and so have the errors (`optimizers.errors`); their root and those of jobs and plans are here, too.
 """
 
 import optimizers.package_guard  # noqa: F401  # first: it explains what would else be an odd failure

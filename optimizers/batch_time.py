@@ -10,11 +10,11 @@ from sketches.checks import amount, whole
 from sketches.values import listed
 
 KEPT = 64
-"""Of how many batches the times are kept in the statistics of an epoch: the last ones."""
+"""How many batches' times the statistics of an epoch keep: those of the last batches."""
 
 
 def listed_times(given: object) -> tuple["BatchTime", ...]:
-    """Return the last of some times of batches, no more than are kept, or say what is none."""
+    """Return the last times of batches, as many as are kept; refuse what is not a BatchTime."""
     times = listed("batch_times", given)
     for time in times:
         if not isinstance(time, BatchTime):
@@ -24,21 +24,21 @@ def listed_times(given: object) -> tuple["BatchTime", ...]:
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """One stage of a batch: what its seconds went to, on the tasks that made it last.
+    """One stage of a batch: how its longest chain of tasks spent its seconds.
 
-    The tasks of a stage run side by side, as many as there are cores, and then the next ones. The
-    times are of the *longest chain*: the tasks that ran one after the other on the core that was
-    done last. With as many cores as tasks that is the slowest instance alone.
+    The tasks of a stage run side by side, one for each core, and then the next ones. The times are
+    of the *longest chain*: the tasks that ran one after the other on the core that finished last.
+    If there is a core for each task, that is the slowest instance alone.
 
     Attributes:
         operators: those whose instances worked in it.
         size: how many tasks it had.
         turns: how many of them were in the longest chain.
-        fixed: seconds until its first task began, whatever it had to do.
+        fixed: seconds until its first task began.
         tasks: seconds to start and end the tasks of the chain, apart from what they did.
-        reading: seconds that they waited for rows of a source; 0 behind the sources.
-        work: seconds of the operators' own work: functions and folds.
-        shuffle: seconds for what travels: waiting for it, unpacking, routing, packing, handing on.
+        reading: seconds that they waited for rows of a source; 0 after the sources.
+        work: seconds of the operators' functions and folds.
+        shuffle: seconds for tuples that travel: waiting, unpacking, routing, packing, handing on.
         state: seconds to read state, take keys over, and write what changed.
     """
 
@@ -117,7 +117,7 @@ class BatchTime:
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """The seconds by what they went to, those of all stages together."""
+        """The seconds of each part, all stages together."""
         found = {"planning": self.planning}
         for name in StageTime.PARTS:
             found[name] = sum(getattr(stage, name) for stage in self.stages)
@@ -125,7 +125,7 @@ class BatchTime:
 
     @property
     def other(self) -> float:
-        """What no part accounts for; less than nothing where parts were counted twice."""
+        """The seconds in no part; negative where parts were counted twice."""
         return self.seconds - sum(self.parts.values())
 
     def to_dict(self) -> dict[str, Any]:

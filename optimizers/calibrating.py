@@ -1,4 +1,4 @@
-"""Measuring what a micro-batch takes: jobs of some stages and tasks, on batches of some sizes."""
+"""Measuring micro-batches: jobs with different stages and tasks, batches of different sizes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -88,8 +88,8 @@ def calibrated(  # noqa: PLR0913
         cores: how many tasks run at a time.
         bench_of: returns a job ready to run batches.
         grid: what is measured.
-        rounds: how many times; the settings by turns, so that a slow minute is not one's alone.
-        watch: gets how many batches are done, and of how many.
+        rounds: how many times; the settings take turns, so that a slow minute affects all of them.
+        watch: gets how many batches are done, and how many there are.
     """
     jobs = sorted({(each.stages, each.instances) for each in grid})
     benches = {job: bench_of(chain(*job)) for job in jobs}

@@ -1,4 +1,4 @@
-"""What a transport was measured to cost: a document that plans are made with."""
+"""The measured costs of a transport, as a document that planning uses."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,14 @@ from sketches.checks import amount, whole
 
 @dataclass(frozen=True)
 class Calibration:
-    """Constants of what a micro-batch takes on one engine and machine, and how sure they are.
+    """Measured constants of a micro-batch on one engine and machine, with their error.
 
     Attributes:
         transport: between what rows were sent: "spark" or "in-process".
-        where: on what it was measured, in words.
+        where: where it was measured, in words.
         cores: how many tasks ran at a time.
-        fit: the constants, the range in which they were measured, and by how much they were
-            mistaken about settings that were left out.
+        fit: the constants, the range in which they were measured, and their error on settings that
+            were left out.
         spread: by what share batches of one setting differed, from the shortest to the longest;
             the median over settings.
         batches: how many batches were measured.

@@ -26,11 +26,11 @@ from optimizers.topology import Topology
 
 @dataclass(frozen=True, init=False)
 class Chain(Optimizer):
-    """Strategies one after the other, each deciding for the world the earlier ones leave.
+    """Strategies one after the other; each decides as if the earlier decisions were in force.
 
-    That goes for what was seen, too: a later step gets the statistics as they would be under what
-    was decided before it (`Statistics.under`). The order is the one you read. A chain of one is
-    that one; chains nest.
+    That includes the statistics: a later step gets them projected through the decisions before it
+    (`Statistics.under`). Steps decide in the order of the arguments. A chain of one is that one;
+    chains nest.
 
     >>> from optimizers import Cluster, Fixed, Plan, Statistics, Topology
     >>> chain = Chain(Fixed(Plan(parallelism={"count": 8})), Fixed(Plan(batch={"count": 500})))
@@ -77,10 +77,10 @@ class Chain(Optimizer):
         """Let each step decide, given what the earlier ones decided.
 
         Raises:
-            PlanConflictError: a step decides otherwise what an earlier one has decided.
+            PlanConflictError: a step contradicts an earlier one.
             PlanError: a step makes an earlier decision impossible, as when a routing table
                 meets another number of instances.
-            UnknownNameError: a step speaks of an operator, edge or node that is not there.
+            UnknownNameError: a step names an operator, edge or node that is not there.
             StrategyError: a step raised anything else.
 
         Each message begins with the step.

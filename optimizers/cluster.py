@@ -24,7 +24,7 @@ class Node:
     """One machine.
 
     Attributes:
-        name: how it is called in plans and reports.
+        name: its name in plans and reports.
         capacity: how much work it does per second, relative to the others.
         rack: the machines that share a switch with it share this name.
         cores: how many instances it can run at the same time; None where that is not known.
@@ -78,8 +78,8 @@ class Cluster:
         nodes: the machines.
         draining: names of nodes that are to be emptied and then given back.
         order: names in the order in which instances are dealt out, where it is not that of the
-            nodes. It may name nodes that are gone: what they would get is dealt to the others, so
-            that what those have stays; see `became`.
+            nodes. It may name nodes that are gone: their instances are dealt to the others, which
+            keep what they have; see `became`.
     """
 
     nodes: tuple[Node, ...]
@@ -122,12 +122,12 @@ class Cluster:
 
     @property
     def typical(self) -> Node:
-        """A node of capacity 1 with as much of all else as the nodes have for their capacity.
+        """A node of capacity 1, with what the nodes have of all else for their capacity.
 
         >>> Cluster((Node("a", 2.0, cores=8), Node("b", 1.0, cores=4))).typical.cores
         4.0
 
-        What is not known of some node is not known of it either.
+        If a fact is unknown for any node, it is unknown here.
         """
         capacity = sum(node.capacity for node in self.nodes)
         sizes = {name: [getattr(node, name) for node in self.nodes] for name in _SIZES}
@@ -172,10 +172,9 @@ class Cluster:
         ).name
 
     def became(self, nodes: Iterable[Node]) -> "Cluster":
-        """Return the cluster once just these nodes are there.
+        """Return the cluster with exactly these nodes.
 
-        Newcomers take the places of nodes that left, so that as little as possible of what is dealt
-        out in turn goes elsewhere:
+        New nodes take the places of nodes that left, so that as few instances as possible move:
 
         >>> before = Cluster((Node("a"), Node("b"), Node("c")))
         >>> before.deal(4), before.became([Node("a"), Node("c")]).deal(4)
@@ -241,7 +240,7 @@ class Cluster:
 
 
 def _checked_order(order: Any, nodes: tuple[Node, ...]) -> tuple[str, ...]:
-    """Return an order of dealing, or say what it lacks or names twice; none if it is the nodes'."""
+    """Return an order of dealing, empty if it is that of the nodes; refuse gaps and repetitions."""
     names = tuple(check_name("node", name) for name in listed("order", order))
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:

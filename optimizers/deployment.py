@@ -51,9 +51,9 @@ class Deployment:
         """Return it for another number of instances, with the fewest key groups moved.
 
         Instances that remain stay on their nodes; new ones go to the emptiest working nodes. All
-        groups of instances that are gone move, and of others just as many as must, so that each
-        instance has as many groups as any other, or one more. What serves as many instances as it
-        is to is returned as it is.
+        groups of instances that are gone move, and of others only as many as must, so that each
+        instance has as many groups as any other, or one more. A deployment that already has that
+        number of instances is returned unchanged.
 
         >>> from optimizers.cluster import Node
         >>> two = Deployment(("a", "b"), (0, 0, 0, 1, 1, 1))
@@ -75,7 +75,7 @@ class Deployment:
         return Deployment(tuple(nodes), _spread_again(self.groups, count))
 
     def without(self, nodes: Iterable[str], cluster: Cluster) -> "Deployment":
-        """Return it with the instances of some nodes on the emptiest working ones, others as now.
+        """Return it with the instances of some nodes moved to the emptiest working ones.
 
         >>> from optimizers.cluster import Node
         >>> three = Deployment(("a", "b", "a"))
@@ -122,7 +122,7 @@ class Deployment:
 
 
 def _spread_again(groups: tuple[int, ...], instances: int) -> tuple[int, ...]:
-    """Spread key groups evenly over another number of instances, moving as few as can be."""
+    """Spread key groups evenly over another number of instances, moving as few as possible."""
     # 1. Each instance may have an equal share; what is left over goes to those with most groups.
     counts = Counter(groups)
     share, more = divmod(len(groups), instances)
@@ -136,7 +136,7 @@ def _spread_again(groups: tuple[int, ...], instances: int) -> tuple[int, ...]:
             room[instance] -= 1
         else:
             homeless.append(group)
-    # 3. The others fill the room that there is.
+    # 3. The others fill the remaining room.
     places = (instance for instance in range(instances) for _ in range(room[instance]))
     for group, instance in zip(homeless, places, strict=True):
         chosen[group] = instance

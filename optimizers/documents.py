@@ -1,8 +1,8 @@
 """Values as JSON documents: an envelope that says what it is, and strict reading.
 
 A document is a JSON object whose ``"penstock"`` names the kind of value and whose ``"version"``
-is the version of that kind. Reading refuses what it does not understand, so that a typo in a
-hand-written plan is an error and never a decision silently left out.
+is the version of that kind. Reading refuses unknown fields, so that a typo in a hand-written plan
+is an error and never a decision that is silently left out.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What other packages offer under a name, in a group of entry points.
+"""Objects that other packages offer by name, in a group of entry points.
 
 Nothing of a package is imported before it is asked for.
 """

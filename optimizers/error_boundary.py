@@ -1,8 +1,8 @@
-"""The front door: what an error of ours looks like to those who call Penstock.
+"""How errors of Penstock look to its users.
 
-They see their own lines, one sentence and the remedy. What led to it, through Penstock, Spark and
-Java, goes to a file that the error names. Where ``PENSTOCK_DEBUG`` is set to 1, errors come as they
-are, with all of that.
+They see their own lines, one sentence and the remedy. The traceback through Penstock, Spark and
+Java goes to a file that the error names. If ``PENSTOCK_DEBUG`` is set to 1, errors come unchanged,
+with their whole traceback.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from optimizers.errors import PenstockError
 from optimizers.package_guard import PACKAGES
 
 DEBUG = "PENSTOCK_DEBUG"
-"""The environment variable that has errors shown with all that led to them."""
+"""The environment variable that has errors shown with their whole traceback."""
 
 _HOME = Path(__file__).parent.parent
 
@@ -41,13 +41,13 @@ R = TypeVar("R")
 
 
 def is_debugging() -> bool:
-    """Return whether errors are to be shown with all that led to them."""
+    """Return whether errors are to be shown with their whole traceback."""
     return os.environ.get(DEBUG, "") not in {"", "0"}
 
 
 @contextlib.contextmanager
 def showing_all() -> Iterator[None]:
-    """Show errors meanwhile with all that led to them."""
+    """Show errors with their whole traceback meanwhile."""
     before = os.environ.get(DEBUG)
     os.environ[DEBUG] = "1"
     try:
@@ -62,8 +62,8 @@ def showing_all() -> Iterator[None]:
 def front_door(function: Callable[P, R]) -> Callable[P, R]:
     """Let errors leave a function as users are to see them.
 
-    Those of ours without the lines of Penstock and Spark, and without what led to them; those of a
-    function of the user's without these lines. All other errors go through as they are.
+    Our own errors lose the lines of Penstock and Spark, and their causes; errors of a user's
+    function lose those lines. All other errors pass unchanged.
 
     >>> @front_door
     ... def spread(partitions):
@@ -86,15 +86,15 @@ def front_door(function: Callable[P, R]) -> Callable[P, R]:
                 short = error.with_traceback(_their_lines(error))
             else:
                 raise
-        raise short  # for what led to it, set PENSTOCK_DEBUG=1
+        raise short  # for the whole traceback, set PENSTOCK_DEBUG=1
 
     return through
 
 
 def shortened(error: PenstockError) -> PenstockError:
-    """Return an error without what led to it, which is in a file that it names.
+    """Return an error without its traceback, which is in a file that the error names.
 
-    The error that it came of can still be had, as its ``__context__``.
+    The original error is still its ``__context__``.
     """
     cause = error.__cause__
     if cause is not None:
@@ -105,7 +105,7 @@ def shortened(error: PenstockError) -> PenstockError:
 
 
 def unforeseen(error: Exception) -> PenstockError:
-    """Return in a line an error that Penstock should not have come to; the rest is in a file."""
+    """Return in one line an error that Penstock should not have raised; the rest is in a file."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     found = PenstockError(f"{text[:_LONGEST]}; Penstock did not foresee this, please report it")
     found.__cause__ = error
@@ -143,9 +143,9 @@ def _is_noise(line: TracebackType) -> bool:
 
 
 def was_called(error: Exception) -> bool:
-    """Return whether an error was raised in a function of the user's, or in what that called.
+    """Return whether an error was raised in a user's function, or in code that it called.
 
-    If not, what we did went wrong, or what we asked of a library.
+    If not, our own code failed, or a library that we called.
     """
     own = [frame.filename for frame in _frames(error) if not _is_of_library(frame.filename)]
     return bool(own) and not own[-1].startswith(OURS)
@@ -177,7 +177,7 @@ def _is_of_library(file: str) -> bool:
 
 
 def _kept(story: str) -> str:
-    """Keep what led to an error, and return where it is."""
+    """Write the traceback of an error to a file, and return its path."""
     try:
         with NamedTemporaryFile(
             "w", encoding="utf-8", prefix="penstock-error-", suffix=".txt", delete=False

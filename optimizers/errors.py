@@ -20,11 +20,11 @@
     ├── PlanError                a decision that this topology or cluster cannot carry out
     │   └── PlanConflictError    two decisions on one thing
     ├── PluginError              a strategy that is registered but cannot be used
-    ├── StrategyError            a strategy that raised, in place of deciding
-    ├── FoldError                tuples that an operator's work cannot be done on
+    ├── StrategyError            a strategy that raised instead of deciding
+    ├── FoldError                tuples that an operator cannot work on
     ├── FunctionError            a function of yours, or a strategy, that raised
     ├── DeliveryError            tuples that were lost or doubled on their way
-    ├── SinkError                what left a job, which cannot be written where it should go
+    ├── SinkError                output of a job that cannot be written where it should go
     └── CheckpointError          a checkpoint that is damaged, foreign, or cannot be written
         └── StateError           state that contradicts itself
 
@@ -126,15 +126,15 @@ class PluginError(PenstockError):
 
 
 class StrategyError(PenstockError, RuntimeError):
-    """A strategy raised what is no refusal of ours; the message names it, and what it raised."""
+    """A strategy raised an error that is not one of ours; the message names both."""
 
 
 class FoldError(PenstockError, ValueError):
-    """The tuples that reach an operator are not such as its work can be done on."""
+    """The operator cannot work on the tuples that reach it."""
 
 
 class FunctionError(PenstockError, RuntimeError):
-    """A function that a user gave has raised; what it raised is the cause of this error."""
+    """A user's function has raised; its error is the cause of this one."""
 
 
 class DeliveryError(PenstockError, RuntimeError):
@@ -142,7 +142,7 @@ class DeliveryError(PenstockError, RuntimeError):
 
 
 class SinkError(PenstockError, RuntimeError):
-    """What left a job in a batch cannot be written where it should go."""
+    """The output of a batch cannot be written where it should go."""
 
 
 class CheckpointError(PenstockError, RuntimeError):

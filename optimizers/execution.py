@@ -1,4 +1,4 @@
-"""How an engine runs the instances of a job, which decides what it costs to have many of them."""
+"""How an engine runs the instances of a job, which decides the cost of having many."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Execution:
             each other tuples.
         slots: how many instances can run at the same time, on all nodes together; None where that
             is not known, or each has a processor of its own.
-        sized: the sources of which a plan can say how much they let in.
+        sized: the sources for which a plan can say how much they let in.
     """
 
     micro_batches: bool

@@ -1,4 +1,4 @@
-"""What flows into a job: of each source, how much came, how much was let in, how much waits."""
+"""What flows into a job: how much came to each source, was let in, and waits."""
 
 from dataclasses import dataclass, fields
 
@@ -11,15 +11,15 @@ class SourceStatistics:
     """What came to one source during an epoch. What is not known is None, never zero.
 
     The time in which tuples arrive is not the time in which batches work: a job that works half of
-    the time is twice as fast as its stream. So `seconds` here is by the clock on the wall, from the
-    last look at the source before the epoch to the last one in it, and with pauses.
+    the time is twice as fast as its stream. So `seconds` here is wall-clock time, from the last
+    look at the source before the epoch to the last one in it, pauses included.
 
     >>> SourceStatistics(arrived=3_330, admitted=3_000, waiting=330, seconds=10).rate
     333.0
 
     Attributes:
         arrived: how many tuples came to the source.
-        admitted: how many of those that came by then it let in.
+        admitted: how many of all that had come it let in.
         waiting: how many were there at the end and not let in.
         seconds: in how much time that was.
     """
@@ -35,7 +35,7 @@ class SourceStatistics:
             object.__setattr__(self, field.name, given)
 
     def then(self, later: "SourceStatistics") -> "SourceStatistics":
-        """Return it together with what came in an epoch after it: what is not known of one is not.
+        """Return it together with the following epoch; facts unknown in one are unknown in both.
 
         >>> SourceStatistics(10, 8, 2, 5).then(SourceStatistics(20, None, 9, 5))
         SourceStatistics(arrived=30.0, admitted=None, waiting=9.0, seconds=10.0)

@@ -1,4 +1,4 @@
-"""Functions by their place: ``"package.module:name"``, as a document can hold them."""
+"""Functions by their import path, ``"package.module:name"``, as documents hold them."""
 
 import importlib
 import re
@@ -11,7 +11,7 @@ _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def reference_to(function: Callable[..., Any] | str) -> str:
-    """Return the place of a function that can be found there again.
+    """Return the import path of a function.
 
     >>> import math
     >>> reference_to(math.sqrt)

@@ -53,7 +53,7 @@ class Layout:
 
     @classmethod
     def of(cls, topology: Topology, cluster: Cluster, plan: "Plan") -> "Layout":
-        """Lay a job out as a plan says; what it leaves open is spread evenly."""
+        """Lay a job out as a plan says; the rest is spread evenly."""
         job, machines = topology.under(plan), cluster.under(plan)
         homes = {
             operator.name: plan.placement.get(operator.name)
@@ -101,7 +101,7 @@ class Layout:
     def next_task(self, stage: int, target: Instance) -> int:
         """Return the task of the stage after ``stage`` that tuples for an instance go through.
 
-        It is the instance itself, or where that is in a later stage, one on the same node.
+        It is the instance itself; if that is in a later stage, a task on the same node.
         """
         known = self._ways.get((stage, target))
         if known is None:
@@ -120,7 +120,7 @@ class Layout:
         return near[turn % len(near)] if near else target.number % len(tasks)
 
     def owners(self, operator: str) -> KeyOwners:
-        """Return who owns the keys of a keyed operator; of a partial one, by one of its edges."""
+        """Return the owners of a keyed operator's keys; for a partial one, by one of its edges."""
         for edge in self.topology.inputs(operator):
             owners = self._owners[edge.name]
             if owners is not None:
@@ -128,7 +128,7 @@ class Layout:
         return KeyOwners(self.homes[operator].groups, seed=self.topology.seed)
 
     def owners_on(self, edge: Edge) -> KeyOwners | None:
-        """Return who gets which key by an edge; None where its tuples are spread otherwise."""
+        """Return the owners of keys on an edge; None where its tuples are not spread by owner."""
         return self._owners[edge.name]
 
     def local(self, operator: str, node: str) -> tuple[int, ...]:
@@ -169,13 +169,12 @@ class Layout:
 
 
 def completed(plan: "Plan", topology: Topology, cluster: Cluster) -> "Plan":
-    """Return a plan with all that it leaves to defaults, so that it says where everything is.
+    """Return a plan with its defaults written out, so that it places everything.
 
     The job may be started again with other numbers of instances declared, other
-    groupings, or on other machines. It then goes by the plan, and does not look for keys where
-    they never were. A plan of an earlier version, without placements, gets those that were dealt
-    under it: the same key groups on the same instances, and their nodes if the machines are as
-    they were.
+    groupings, or on other machines. It then finds keys by the plan, where they really are. A plan
+    of an earlier version, without placements, gets those that were dealt under it: the same key
+    groups on the same instances, and their nodes if the machines are as they were.
     """
     layout = Layout.of(topology, cluster, plan)
     job = layout.topology

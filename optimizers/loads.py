@@ -1,8 +1,8 @@
 """What key groups and instances need of their machines: processor, memory and network.
 
 Loads are given twice: as amounts (seconds, bytes), and as shares of what a node of capacity 1 has,
-see `Cluster.typical`. So a node of capacity 2 has room for loads of 2. What was not observed is
-None, and so is a share of something of which it is not known how much nodes have.
+see `Cluster.typical`. So a node of capacity 2 has room for loads of 2. A fact that was not observed
+is None, and so is its share where it is not known how much nodes have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from sketches.checks import weights
 from sketches.values import ArrayValue, listed, numeric, protected
 
 REMOTE = ("remote_in", "remote_out")
-"""What is known only of the nodes on which instances were."""
+"""Facts that are known only for the nodes on which instances were."""
 
 _LEAST_SECONDS = 1e-9
 
@@ -33,11 +33,11 @@ class _Columns(ArrayValue):
         return {name: column for name, column in named.items() if column is not None}
 
     def without(self, *names: str) -> Self:
-        """Return the same, but for these columns, which are no longer known."""
+        """Return the same without these columns, which are no longer known."""
         return replace(self, **dict.fromkeys(names))  # type: ignore[type-var]  # a dataclass
 
     def _protect(self, length: int | None = None) -> None:
-        """Make each column that is given a read-only array; all of one length."""
+        """Make each given column a read-only array, all of one length."""
         for name, given in self.columns.items():
             array = numeric(name, given)
             length = np.atleast_1d(array).shape[0] if length is None else length
@@ -59,14 +59,14 @@ class GroupStatistics(_Columns):
 
     Attributes:
         cpu: the load each puts on the processor: ``seconds``, as a share of the time of all cores;
-            a node whose cores are not known is taken to have one.
+            a node with an unknown number of cores counts as having one.
         memory: the load each puts on the memory: ``state_bytes``, as a share of it.
         network: the load each puts on the link: ``remote_in`` and ``remote_out``, as a share of
             what the link carries both ways in that time.
         state_bytes: how much state each holds at the end.
         tuples: how many tuples each received.
-        seconds: how many CPU seconds the operator's own work on them took. Only what grows with
-            them: what a call costs for itself is not in it, see `InstanceStatistics.fixed`.
+        seconds: how many CPU seconds the operator's own work on them took, without the fixed cost
+            of its calls, see `InstanceStatistics.fixed`.
         bytes_in: how large the tuples were that each received.
         bytes_out: how large the tuples were that each sent.
         remote_in: how large those were of ``bytes_in`` that came from other hosts.
@@ -91,7 +91,7 @@ class GroupStatistics(_Columns):
     def of(
         cls, cluster: Cluster, nodes: Sequence[str], time: float, **amounts: Floats | None
     ) -> "GroupStatistics":
-        """Return these amounts with the shares of a node that they are.
+        """Return these amounts with their shares of a node.
 
         Args:
             cluster: the machines.
@@ -106,10 +106,9 @@ class GroupStatistics(_Columns):
 
     @property
     def weights(self) -> Floats:
-        """What tells best how much each group has to do in comparison to others; of one operator.
+        """The fact that best compares the work of the groups of one operator.
 
-        By tuples if they were counted, else by the first load that is known; all the same if
-        none is.
+        Tuples if they were counted, else the first load that is known; equal weights if none is.
         """
         known = (self.tuples, self.seconds, self.cpu, self.network, self.memory)
         found = (amounts for amounts in known if amounts is not None and amounts.any())
@@ -122,19 +121,19 @@ class InstanceStatistics(_Columns):
 
     Attributes:
         nodes: where each was planned to be.
-        hosts: where each really was, in the last batch in which it had something to do: the host
-            as the engine calls it. None of an instance that was on several, as partitions of a
-            source can be, or of which it is not known; None of all where machines are imaginary.
+        hosts: where each really ran, in the last batch in which it had tuples: the engine's name of
+            the host. None for an instance that was on several hosts, as partitions of a source can
+            be, or whose host is not known; None for all where nodes are virtual.
         tuples: how many tuples each received; a source: how many it let in.
         seconds: how many CPU seconds its own work on them took.
-        fixed: how many of those its calls took for themselves, whatever was in them.
-        state_bytes: how much state each holds at the end; 0 of an operator that keeps none.
+        fixed: how many of those were the fixed cost of its calls.
+        state_bytes: how much state each holds at the end; 0 for an operator that keeps none.
         resident: how much of that stays in memory from batch to batch.
         bytes_in: how large the tuples were that each received from other operators.
         bytes_out: how large the tuples were that each sent to other operators.
         remote_in: how large those were of ``bytes_in`` that came from other hosts.
         remote_out: how large those were of ``bytes_out`` that went to other hosts.
-        cpu: ``seconds`` as a share, as of `GroupStatistics`; what calls take is in it.
+        cpu: ``seconds`` as a share, as in `GroupStatistics`, fixed costs included.
         memory: ``state_bytes`` as a share.
         network: ``remote_in`` and ``remote_out`` as a share.
     """
@@ -178,7 +177,7 @@ class InstanceStatistics(_Columns):
         hosts: tuple[str | None, ...] | None = None,
         **amounts: Floats | None,
     ) -> "InstanceStatistics":
-        """Return these amounts with the shares of a node that they are.
+        """Return these amounts with their shares of a node.
 
         Args:
             cluster: the machines.
@@ -196,7 +195,7 @@ class InstanceStatistics(_Columns):
 def _shares(
     cluster: Cluster, nodes: Sequence[str], time: float, amounts: Mapping[str, Floats | None]
 ) -> dict[str, Floats | None]:
-    """Return what these amounts are of what a node of capacity 1 has in that time."""
+    """Return these amounts as shares of what a node of capacity 1 has in that time."""
     typical, lasted = cluster.typical, max(time, _LEAST_SECONDS)
     seconds, state = amounts.get("seconds"), amounts.get("state_bytes")
     far_in, far_out = amounts.get("remote_in"), amounts.get("remote_out")

@@ -44,15 +44,15 @@ class GroupMove:
 
 @dataclass(frozen=True, slots=True, order=True)
 class KeyMoves:
-    """Keys that a table names and that go from one place to another.
+    """Keys named in a table that move from one place to another.
 
     Attributes:
         operator: the operator they belong to.
         old: the instance that has them, and the node that one is on.
         new: the instance that is to have them, and the node that one is to be on.
         keys: how many they are.
-        alone: how many of them do not go along with their key group.
-        bytes: how much state those have that go alone; None where that is not known.
+        alone: how many of them move without their key group.
+        bytes: how much state moves with keys that move alone; None where that is not known.
     """
 
     operator: str
@@ -70,7 +70,7 @@ class KeyMoves:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How much moves, of an operator or from one node to another.
+    """How much moves, for an operator or from one node to another.
 
     Attributes:
         keys: how many keys that a table names.
@@ -96,8 +96,8 @@ class Migration:
         groups: the key groups that move, with all their keys.
         keys: the keys that are named in a table and move, whether with their group or alone.
         parallelism: operators that get another number of instances, with the old and the new.
-        reroutes: operators whose keys a rule of another sort than tables sends elsewhere: which
-            keys take their state along, only the state itself can tell.
+        reroutes: operators whose keys move by a rule that is not a table: only the state itself
+            shows which keys move.
     """
 
     groups: tuple[GroupMove, ...] = ()
@@ -125,13 +125,13 @@ class Migration:
 
     @property
     def by_operator(self) -> dict[str, Moved]:
-        """How much moves of each operator."""
+        """How much moves for each operator."""
         names = dict.fromkeys(move.operator for move in self._moves)
         return {name: _moved(m for m in self._moves if m.operator == name) for name in names}
 
     @property
     def by_nodes(self) -> dict[tuple[str, str], Moved]:
-        """How much moves from one node to another, or from an instance to another on one node."""
+        """How much moves from one node to another, or between instances on one node."""
         found: dict[tuple[str, str], list[GroupMove | KeyMoves]] = {}
         for move in self._moves:
             found.setdefault((move.old[1], move.new[1]), []).append(move)
@@ -157,11 +157,11 @@ class Migration:
 
 
 def migration_between(old: Layout, new: Layout, statistics: "Statistics | None") -> Migration:
-    """Return what moves as one layout of a job follows another.
+    """Return what moves when one layout of a job follows another.
 
-    A key group that moves has the state that was observed of it, or else its share of the
-    operator's. A key that goes without its group has an equal share of the operator's state, as if
-    tables named all its keys.
+    A key group that moves has the state that was observed for it, or else its share of the
+    operator's. A key that moves without its group has an equal share of the operator's state, as if
+    tables named all keys.
 
     Args:
         old: the job as it is laid out.
@@ -188,7 +188,7 @@ def migration_between(old: Layout, new: Layout, statistics: "Statistics | None")
 
 
 class _Change:
-    """One operator as one layout follows another."""
+    """One operator when one layout follows another."""
 
     def __init__(
         self, name: str, old: Layout, new: Layout, statistics: "Statistics | None"

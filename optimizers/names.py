@@ -18,5 +18,5 @@ def check_name(kind: str, name: object) -> str:
 
 
 def is_name(name: object, names: Container[str]) -> bool:
-    """Return whether it is one of the names; what is no text, and may not hash, is none."""
+    """Return whether it is one of the names; False for anything but text, hashable or not."""
     return isinstance(name, str) and name in names

@@ -22,8 +22,8 @@ class Note:
         about: the operator, edge or node it is about.
         text: the reason, in words.
         figures: the numbers behind it, each with its name; given as pairs or as a mapping.
-        idle: whether the strategy says that it can never do anything for this job.
-            Engines warn of that once, and comparisons do not judge it.
+        idle: whether the strategy says that it can never do anything for this job. Engines log that
+            once as a warning, and comparisons do not judge it.
     """
 
     by: str

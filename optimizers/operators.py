@@ -20,7 +20,7 @@ KEY_GROUPS = 128
 
 
 class OnError(StrEnum):
-    """What becomes of rows that an operator cannot take in.
+    """What happens to rows that an operator cannot take.
 
     These are rows without a key on their way to it, and rows on which the user's function raises.
     """
@@ -41,16 +41,16 @@ class Operator:
     all tuples of one key go to the instance that owns the key and holds its state.
 
     Attributes:
-        name: how it is called in plans and reports; unique in the topology.
+        name: its name in plans and reports; unique in the topology.
         key: the column, or columns, by which its state is kept; None for a stateless operator.
         parallelism: how many instances it starts with.
-        apply: the work it does: a function, or the place of one as ``"package.module:name"``.
-        key_groups: into how many groups its keys fall; the unit in which state is moved, and
-            so the most instances a keyed operator can use.
+        apply: the work it does: a function, or the import path of one as ``"package.module:name"``.
+        key_groups: how many groups its keys fall into; state moves by groups, so a keyed operator
+            cannot use more instances.
         partial: whether several instances may each hold a part of one key's state, because
             what they emit is merged downstream.
-        on_error: what becomes of rows without a key on their way to it, and of those on which
-            its function raises: ``"fail"``, ``"skip"`` or ``"aside"``.
+        on_error: what happens to rows without a key on their way to it, and to those on which its
+            function raises: ``"fail"``, ``"skip"`` or ``"aside"``.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Operator:
         return columns_of(self.key)
 
     def function(self) -> Callable[..., Any] | None:
-        """Return the work it does, imported if it was given by its place."""
+        """Return the work it does, imported if an import path was given."""
         return function_at(self.apply) if isinstance(self.apply, str) else self.apply
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,10 +145,10 @@ class Edge:
     Attributes:
         source: the operator that emits.
         target: the operator that receives.
-        grouping: how tuples are spread over the target's instances. None is by key where the
-            target has one, else in turn.
-        key: the column, or columns, of its tuples that hold the key to spread them by, where
-            they are not called as in the target's own key.
+        grouping: how tuples are spread over the target's instances. None means by key if the target
+            has one, else in turn.
+        key: the column, or columns, of its tuples that hold the key to spread them by, if their
+            names differ from the target's own key.
     """
 
     source: str
@@ -236,7 +236,7 @@ def columns_of(key: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _normal_key(where: str, key: Any) -> str | tuple[str, ...] | None:
-    """Return the key as one column, or as several; refuse what names no column."""
+    """Return the key as one column, or as several; refuse a key that names no column."""
     if key is None:
         return None
     columns = (key,) if isinstance(key, str) else key

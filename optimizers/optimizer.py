@@ -10,7 +10,7 @@ from optimizers.topology import Topology
 
 
 class Optimizer(ABC):
-    """A strategy: it looks at a job and at what was seen of it, and decides.
+    """A strategy: it gets a job and its statistics, and decides what should change.
 
     To write one, subclass it, keep its settings in a frozen dataclass, and let the suite in
     `optimizers.testing` prove that it keeps the contract.
@@ -18,21 +18,21 @@ class Optimizer(ABC):
 
     @property
     def name(self) -> str:
-        """How the strategy is called in notes and reports."""
+        """The name of the strategy in notes and reports."""
         return type(self).__name__
 
     @property
     def observes(self) -> frozenset[Probe]:
         """What has to be observed for it; jobs do not pay for statistics that no strategy reads.
 
-        In a subclass a plain attribute will do: ``observes = frozenset({Probe.OPERATORS})``. Leave
-        it without an annotation, which would make it a field of the dataclass.
+        In a subclass a plain attribute is enough: ``observes = frozenset({Probe.OPERATORS})``.
+        Leave it without an annotation, which would make it a field of the dataclass.
         """
         return frozenset()
 
     @property
     def memory(self) -> float:
-        """How much an epoch still counts an epoch later, from 0 to 1; see `Statistics.history`."""
+        """The weight of an epoch one epoch later, from 0 to 1; see `Statistics.history`."""
         return 0.0
 
     def note(
@@ -51,7 +51,7 @@ class Optimizer(ABC):
         return Note(self.name, about, text, figures)
 
     def idle(self, reason: str) -> Plan:
-        """Return a plan that decides nothing, with a note that nothing ever could for this job."""
+        """Return an empty plan, with a note that the strategy can never do anything here."""
         text = f"can do nothing for this job: {reason}"
         return Plan(notes=(Note(self.name, "the job", text, idle=True),))
 
@@ -62,17 +62,17 @@ class Optimizer(ABC):
         """Decide what should change.
 
         It is called at the end of every epoch, from any process, perhaps twice for the same
-        epoch. The answer must follow from the arguments and the strategy's own settings alone:
-        no clock, no random numbers but from a seed among the settings, no Spark, no memory of
+        epoch. The answer must depend on the arguments and the strategy's own settings alone: no
+        clock, no random numbers except from a seed among the settings, no Spark, no memory of
         earlier calls. It must not change its arguments.
 
         Args:
             topology: the job as it runs, with the parallelism and groupings now in force.
             cluster: the machines as they are.
-            statistics: what was seen in the last epoch; parts that were not observed are absent.
+            statistics: the facts of the last epoch; parts that were not observed are absent.
             current: the plan in force.
 
         Returns:
-            The decisions only: what is not mentioned stays as it is. Where the statistics do
-            not say enough to decide by, that is `Plan()`, perhaps with a note, and no error.
+            The decisions only; everything else stays as it is. Without enough statistics that is
+            `Plan()`, perhaps with a note, and no error.
         """

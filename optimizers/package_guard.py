@@ -1,4 +1,4 @@
-"""A guard against another folder that goes by one of our names.
+"""A guard against other folders with the names of our packages.
 
 Penstock is four packages: batching, grouping, optimizers, sketches. Those are common words. A
 folder of that name in the working directory, or in a zip that a job ships, comes before ours on

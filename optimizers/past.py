@@ -14,13 +14,13 @@ from sketches.checks import amount, weights, whole
 from sketches.values import ArrayValue, FrozenMap, listed, named, numeric, protected
 
 RESOURCES = ("cpu", "memory", "network")
-"""The resources of which loads of key groups are remembered."""
+"""The resources for which loads of key groups are remembered."""
 
 MOST_EPOCHS = 64
 """How many epochs are remembered."""
 
 MOST_NOTES = 32
-"""How many notes are remembered of one decision; those beyond are left out."""
+"""How many notes of one decision are remembered."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class PastDecision:
             ``("drain", "node-3")``.
         applied: whether it changed anything.
         refused: why it could not be carried out; empty if it was.
-        notes: why, with the figures that strategies expected of it.
+        notes: why, with the figures that strategies expected.
         expected: by node, the CPU seconds a second that the epoch after it would bring, if the
             stream went on as it was; empty where that is not known. See `PastEpoch.loads`.
     """
@@ -65,16 +65,16 @@ class PastEpoch:
         batches: how many batches it had.
         seconds: how long it lasted; 0 where that is not known.
         tuples: by operator, how many tuples it received; a source, how many it let in.
-        arrivals: by source, how many tuples arrived a second; of those of which that is known.
+        arrivals: by source, how many tuples arrived a second, where that is known.
         busy: by operator, for how many CPU seconds its instances worked and sent.
         nodes: by node, for how many CPU seconds the instances there worked and sent.
         instances: by operator, how many instances it had.
         local: the share of tuples that stayed on their node, between keyed operators.
         taken_over: how many keys changed their instance.
-        moved_bytes: how much state travelled between nodes; None where the engine does not tell.
-        pause: for how many seconds instances waited for state; None where the engine does not tell.
-        decision: what was decided at its end; None where nothing was asked, or as long as there is
-            no answer.
+        moved_bytes: how much state travelled between nodes; None where the engine does not know.
+        pause: for how many seconds instances waited for state; None where the engine does not know.
+        decision: the decision at its end; None where the optimizer was not asked, or has not
+            answered yet.
         sources: what came to each source in it, see `Statistics.sources`.
     """
 
@@ -116,7 +116,7 @@ class PastEpoch:
     def rate(self, operator: str) -> float | None:
         """Return how many tuples a second of work an operator received; None if it is not known.
 
-        How many came to a source, by the clock on the wall, is `rate` of its `sources`.
+        The number that came to a source, by wall-clock time, is `rate` of its `sources`.
         """
         if not self.seconds or operator not in self.tuples:
             return None
@@ -172,8 +172,7 @@ class Past:
 
     Attributes:
         epochs: the last epochs, the oldest first; at most `MOST_EPOCHS`.
-        groups: by operator, the average loads of its key groups, from when keys were given other
-            groups for the last time.
+        groups: by operator, the average loads of its key groups since keys last got other groups.
     """
 
     epochs: tuple[PastEpoch, ...] = ()
@@ -205,8 +204,8 @@ class Past:
     def since(self, part: str) -> int | None:
         """Return how many epochs ended since a decision changed this part of the plan.
 
-        1 if the decision after the last remembered epoch did, so that the epoch which the
-        statistics are about is the first under it; None if none did that is remembered.
+        1 if the decision after the last remembered epoch did, so that the epoch of these statistics
+        is the first under it; None if no remembered decision did.
         """
         for ago, epoch in enumerate(reversed(self.epochs), start=1):
             if epoch.decision is not None and epoch.decision.changed(part):

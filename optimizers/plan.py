@@ -50,19 +50,19 @@ class Plan:
     Attributes:
         parallelism: how many instances an operator has.
         admit: how many tuples a source lets in with a batch.
-        batch: how many tuples at most an operator sends to an instance at once.
+        batch: the most tuples that an operator sends to an instance at once.
         routing: which instance owns which key of a keyed operator, on all edges into it.
         placement: where an operator's key groups and instances live.
-        adopt: operators whose keys that their table does not know are to be put beside the keys
-            they come with, once a batch has shown them. It goes with the table: a decision that
-            routes an operator says each time whether it adopts.
-        scheduling: how the tuples of one edge into an operator without a key are spread, in place
-            of the edge's own grouping.
+        adopt: operators whose unknown keys get an owner beside the keys that they come with, after
+            the batch that brought them. It goes with the table: each decision that routes an
+            operator says whether it adopts.
+        scheduling: how the tuples of one edge into an operator without a key are spread, instead of
+            by the edge's own grouping.
         add: nodes to be added to the cluster.
         drain: names of nodes to be emptied and then given back.
-        nodes: how many working nodes are wanted, those included that have to be acquired by a name
-            that is not known yet; None for as many as there are.
-        notes: why; they take part in no decision.
+        nodes: how many working nodes are wanted, including those still to be acquired, whose names
+            are not known yet; None for the present number.
+        notes: why; they decide nothing.
     """
 
     parallelism: Mapping[str, int] = FrozenMap()
@@ -173,9 +173,9 @@ class Plan:
         for another number of instances lapse, unless the decision brings its own; tables of key
         groups serve any number and stay.
 
-        A node that is added gets nothing that no plan places there. A node that begins to drain is
-        left by just its own instances, unless the decision places them (`Deployment.without`); one
-        that is there only because this plan adds it is gone then.
+        A node that is added gets only what plans place there. The instances of a node that begins
+        to drain move, and no others, unless the decision places them (`Deployment.without`); a node
+        that is there only because this plan adds it is then gone.
 
         Args:
             decision: what is to change.
@@ -219,8 +219,8 @@ class Plan:
         """Refuse a plan that this topology, or this cluster, cannot carry out.
 
         Raises:
-            UnknownNameError: it names an operator, edge or node that is not there.
-            PlanError: what it decides does not fit the operator or does not fit together.
+            UnknownNameError: it names an operator, edge or node that does not exist.
+            PlanError: its decisions do not fit the operator, or each other.
         """
         for part in ("parallelism", "admit", "batch", "routing", "placement"):
             for name in getattr(self, part):
@@ -255,7 +255,7 @@ class Plan:
         cluster: Cluster,
         statistics: Statistics | None = None,
     ) -> Migration:
-        """Return what has to move for a job under this plan to be under the new one.
+        """Return what has to move when a job goes from this plan to the new one.
 
         Args:
             new: the plan to come, whole (see `amended`), not only what changes.

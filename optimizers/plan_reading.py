@@ -1,4 +1,4 @@
-"""What is read of the document of a plan that takes more than a field: routing and scheduling."""
+"""Reading the parts of a plan's document that take more than a field: routing and scheduling."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from optimizers.operators import EdgeName
 
 
 def routing_of(record: Record) -> tuple[dict[str, Grouping], tuple[str, ...]]:
-    """Return the routing of a plan, and the operators that adopt."""
+    """Return the routing of a plan, and the operators that adopt keys."""
     adopt = list(record.strings("adopt"))
 
     def build(name: str, value: Any) -> Grouping:
-        if isinstance(value, dict) and value.get("adopts") is True:  # as it was written at first
+        if isinstance(value, dict) and value.get("adopts") is True:  # the first form
             adopt.append(name)
         return grouping_from_dict(value)
 

@@ -5,8 +5,8 @@ A package offers strategies in its ``pyproject.toml``::
     [project.entry-points."penstock.optimizers"]
     calmer = "calmer_streams:Calmer"
 
-A grouping may stand there as well; it is used `Everywhere` it fits. Nothing of a package is
-imported before it is asked for.
+An entry may also name a grouping, which is then used `Everywhere` it fits. A package is imported
+only when its strategy is asked for.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ GROUP = "penstock.optimizers"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A strategy that can be had by its name.
+    """A strategy that is available by name.
 
     Attributes:
         name: the name.
@@ -121,7 +121,7 @@ _OURS = FrozenMap(
 
 
 def registered() -> Mapping[str, Offer]:
-    """Return all strategies that there are, by name: ours and those of other packages.
+    """Return all available strategies by name: ours and those of other packages.
 
     Raises:
         PluginError: two packages offer different strategies under one name.
@@ -142,7 +142,7 @@ def create(name: str, **settings: Any) -> Optimizer:
     Everywhere(grouping=PartialKey(choices=3))
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: there is no such strategy.
         PluginError: it cannot be imported, or made, or is neither an `Optimizer` nor a `Grouping`.
     """
     known = registered()

@@ -1,7 +1,7 @@
-"""What was counted under one layout of a job, as another layout would have it: on arrays.
+"""Statistics of one layout of a job, projected to another layout: on arrays.
 
-Named keys are followed one by one. Of others only sums are known; they go by their key groups, and
-meet as if at random.
+Named keys are followed one by one. Of others only sums are known: they move with their key groups,
+and are taken to meet at random.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,11 @@ _ALMOST_ZERO = 1e-300
 
 @dataclass(frozen=True)
 class Projection:
-    """Two layouts of one job, and what was seen of its keys under the first.
+    """Two layouts of one job, and the counts of its keys under the first.
 
     Attributes:
-        old: the job as it was laid out when this was seen.
-        new: the job as it is to be laid out.
+        old: the layout under which the keys were counted.
+        new: the layout to come.
         keys: how often the keys of operators came.
         pairs: which key of one operator was followed by which of the next, and how often.
         tuples: how many tuples each operator received.
@@ -57,7 +57,7 @@ class Projection:
         return name in self.keys and self.keys[name].total > 0
 
     def groups(self, name: str, seen: GroupStatistics) -> GroupStatistics:
-        """Return the loads of an operator's key groups as they are to be.
+        """Return the loads of an operator's key groups under the new layout.
 
         Which of their tuples come from other hosts is not known where operators move.
         """
@@ -76,10 +76,10 @@ class Projection:
     def instances(
         self, seen: Mapping[str, InstanceStatistics], groups: Mapping[str, GroupStatistics]
     ) -> dict[str, InstanceStatistics]:
-        """Return the loads of instances as they are to be, of operators of which that is known.
+        """Return the loads of instances under the new layout, for operators where that is known.
 
-        What comes in by key groups goes where those go; what calls take for themselves, each
-        instance takes. Where neither instances nor keys move, all is as it was.
+        Loads of key groups move with them; the fixed cost of calls stays with each instance. Where
+        neither instances nor keys move, nothing changes.
         """
         found = {}
         for name, known in seen.items():
@@ -96,7 +96,7 @@ class Projection:
     def _moved(
         self, name: str, seen: InstanceStatistics, groups: GroupStatistics | None
     ) -> InstanceStatistics | None:
-        """Return the loads of instances of which some, or some of their keys, are to move."""
+        """Return the loads of instances if some of them, or of their keys, move."""
         nodes = self.new.homes[name].nodes
         if not self.new.topology.operator(name).keyed:
             if len(nodes) != len(seen):
@@ -116,7 +116,7 @@ class Projection:
         for part in ("seconds", "cpu"):
             before = getattr(seen, part)
             if part in sums and before is not None:
-                # What does not grow with the tuples is taken by each instance.
+                # Each instance has the cost that does not grow with the tuples.
                 rest = max(0.0, float(before.sum() - groups.columns[part].sum()))
                 sums[part] = sums[part] + rest / len(seen)
                 if part == "seconds":
@@ -124,7 +124,7 @@ class Projection:
         return InstanceStatistics(nodes, **sums)
 
     def _meets_alike(self, name: str) -> bool:
-        """Return whether an operator, and all that it gets tuples from or sends them to, stay."""
+        """Return whether an operator stays, and all that it gets tuples from or sends them to."""
         job = self.old.topology
         before = {edge.source for edge in job.inputs(name)}
         after = {edge.target for edge in job.outputs(name)}
@@ -136,15 +136,15 @@ class Projection:
         return all(_stays(self.old, self.new, one) for one in sorted(met))
 
     def group_loads(self, name: str, loads: Floats) -> Floats:
-        """Return loads that come with tuples, by key group: each key takes its share along."""
+        """Return loads that grow with tuples, by key group: each key takes its share along."""
         return _shifted(loads, *self._groups[name], self._shares(name))
 
     def group_state(self, name: str, state: Floats) -> Floats:
-        """Return the state of each key group: all keys of one group are taken to hold as much."""
+        """Return the state of each key group: keys of one group are taken to hold equal state."""
         before, after = self._groups[name]
         counts = self.keys[name].counts
         listed = np.bincount(before, minlength=len(state))
-        # A key that is not listed came no more often than those that are.
+        # A key that is not listed came no more often than those listed.
         least = counts[counts > 0].min(initial=np.inf)
         unlisted = self._unlisted(name) / len(state) / least
         return _shifted(state, before, after, 1.0 / (listed[before] + unlisted))
@@ -152,7 +152,7 @@ class Projection:
     def traffic(
         self, hop: EdgeName, sources: Integers, targets: Integers, tuples: Floats
     ) -> tuple[Integers, Integers, Floats]:
-        """Return the tuples between key groups: the pairs of named keys go where both keys go."""
+        """Return the tuples between key groups: a pair of named keys moves with both keys."""
         pairs = self.pairs.get(hop)
         if pairs is None or not len(pairs):
             return sources, targets, tuples
@@ -170,14 +170,14 @@ class Projection:
             for layout in (self.old, self.new)
         )
         named = np.bincount(before, pairs.counts, cells.size)
-        # Pairs may be from a sample, and stand for more than there was.
+        # Pairs may be from a sample, and stand for more tuples than there were.
         shares = pairs.counts / np.maximum(named, cells.reshape(-1))[before].clip(_ALMOST_ZERO)
         moved = _shifted(cells.reshape(-1), before, after, shares).reshape(sizes)
         rows, columns = np.nonzero(moved)
         return rows, columns, moved[rows, columns]
 
     def gained(self, edge: Edge, tuples: float) -> float:
-        """Return what more of an edge's tuples would stay on their node, as a share of them."""
+        """Return by how much the share of an edge's tuples that stay on their node would grow."""
         same = all(
             _stays(self.old, self.new, name)
             for name in {edge.source, edge.target, _origin(self.old, edge.source)}
@@ -187,7 +187,7 @@ class Projection:
         return self._local(self.new, edge, tuples) - self._local(self.old, edge, tuples)
 
     def heirs(self, name: str, instances: int) -> list[int]:
-        """Return the new instance that goes on with what each old one has measured.
+        """Return the new instance that takes over the measurements of each old one.
 
         It is one on the same node, if there is one; best of all, the same.
         """
@@ -284,7 +284,7 @@ def _owners_of(layout: Layout, name: str, keys: Any) -> Parts:
 
 
 def _nodes_of(layout: Layout, name: str, keys: Any, numbers: dict[str, int]) -> Integers:
-    """Return the node of each key, as these number them."""
+    """Return the node of each key, by number."""
     nodes = np.array([numbers[node] for node in layout.homes[name].nodes], dtype=np.int64)
     return nodes[_owners_of(layout, name, keys)]
 

@@ -1,4 +1,4 @@
-"""What was seen of a job during one epoch: the facts that strategies decide by."""
+"""The facts about a job during one epoch, by which strategies decide."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ _REMEMBERED_PAIRS = 1 << 20  # of each hop, the heaviest
 
 
 class Probe(StrEnum):
-    """What the execution can be asked to observe; each has its price, so each is asked for."""
+    """What an engine can observe; each costs something, so each has to be asked for."""
 
     OPERATORS = "operators"
     """What operators and instances did, what edges carried and sources got, where time went."""
@@ -48,15 +48,15 @@ class OperatorStatistics:
 
     Attributes:
         tuples: how many tuples it received (a source: how many it let in).
-        seconds: how long its instances were busy with them, in CPU seconds together.
+        seconds: for how many CPU seconds its instances were busy with them, together.
         state_bytes: how much state it holds at the end.
         hottest_key: the share of its tuples that had the most frequent key, from 0 to 1; None
             where that was not observed.
         emitted: how many tuples it emitted; each counts once, also where several edges carry it.
-            None where that was not observed, as of all below.
+            This and the following are None where they were not observed.
         shipping: CPU seconds of its instances for routing and packing what they emitted.
-        wall: how long its instances were at their own work by the clock on the wall, together: what
-            waits for a core or another service is in it, and is not in `seconds`.
+        wall: the same work in wall-clock time: other than `seconds`, it includes waiting for a core
+            or for another service.
     """
 
     tuples: float = 0.0
@@ -87,10 +87,10 @@ class EdgeStatistics:
 
     Attributes:
         tuples: how many tuples it carried.
-        bytes: how large they were together.
+        bytes: their size together.
         local: how many of the tuples stayed on their node.
-        local_bytes: how large those were together; None where that is not known.
-        parcels: in how many parcels they came; None where that is not known, or nothing is packed.
+        local_bytes: the size of those together; None where that is not known.
+        parcels: how many parcels they came in; None where that is not known, or nothing is packed.
     """
 
     tuples: float = 0.0
@@ -108,10 +108,11 @@ class EdgeStatistics:
         object.__setattr__(self, "parcels", optional_amount("parcels", self.parcels))
 
     def with_gain(self, share: float, *, repacked: bool = False) -> "EdgeStatistics":
-        """Return it with another share of the tuples local: so much more, or if negative, less.
+        """Return it with a larger share of local tuples, or with a smaller one if ``share`` is
+        negative.
 
-        Tuples that become local are as large as those are that were not, and the other way round.
-        Where they are packed for other instances, it is not known in how many parcels.
+        Tuples that become local have the mean size of those that were not, and the reverse. Where
+        they are packed for other instances, the number of parcels is not known.
         """
         if repacked and self.parcels is not None:
             return replace(self, parcels=None).with_gain(share)
@@ -158,7 +159,7 @@ class GroupTraffic(ArrayValue):
 
 @dataclass(frozen=True)
 class Statistics:
-    """A snapshot of one epoch. What was not observed is absent, never zero.
+    """A snapshot of one epoch. Facts that were not observed are absent, never zero.
 
     Attributes:
         epoch: which epoch it is about, counted from 0.
@@ -168,16 +169,15 @@ class Statistics:
         pairs: key pairs of each two consecutive keyed operators, by their names; operators
             without a key in between are passed through.
         held_out: pairs of tuples that ``pairs`` does not count, from a sketch of their own (of
-            every other batch, say), to try on them what was learned from ``pairs``.
-        history: pairs of all epochs before, each counting less the longer ago it is; see
-            `Optimizer.memory`.
-        keys: the keys of each keyed operator; pairs alone tell too little of those that have
-            many rare partners.
-        sources: what came to each source, and what of it waits; absent where the engine cannot
-            tell, as of data that is bounded.
+            every other batch, say), to test what was learned from ``pairs``.
+        history: pairs of all earlier epochs, older ones with less weight; see `Optimizer.memory`.
+        keys: the keys of each keyed operator; pairs alone say too little about those with many rare
+            partners.
+        sources: how much came to each source and how much waits; absent where the engine does not
+            know, as for bounded data.
         batch_times: where the time of the last batches went, the oldest first.
         execution: how the engine runs the job; None where it does not say.
-        past: earlier epochs in short, and what was decided after each; the control loop of every
+        past: earlier epochs in short, with the decision after each; the control loop of every
             engine fills it.
         instances: load of each instance, and where it ran, by operator.
     """
@@ -224,10 +224,10 @@ class Statistics:
         return any(getattr(self, part) for part in _PARTS)
 
     def remembered(self, memory: float) -> dict[EdgeName, KeyPairs]:
-        """Return what the next epoch's `history` is to be of the hops seen in this one.
+        """Return the next epoch's `history` for the hops seen in this one.
 
         Args:
-            memory: how much an epoch still counts an epoch later, see `Optimizer.memory`.
+            memory: the weight of an epoch one epoch later, see `Optimizer.memory`.
         """
         found = {}
         for hop, pairs in self.pairs.items():
@@ -239,16 +239,16 @@ class Statistics:
         return found
 
     def under(self, old: Layout, new: Layout) -> "Statistics":
-        """Return what would have been seen under another layout, of the same stream.
+        """Return the statistics that the same stream would have under another layout.
 
-        Named keys are followed: for them it is what is then measured, as far as a key's
-        tuples cost the same. Other keys stay in their key groups. What keys and operators did in
-        sum stays as it is; what instances measured of costs stays with them, or goes to others on
-        their nodes where they are gone. Where batches would spend their time in another layout is
-        not known, nor in how many parcels tuples would come to another number of instances.
+        Named keys are followed: for them this equals what is then measured, as far as a key's
+        tuples cost the same. Other keys stay in their key groups. Sums over keys and operators
+        stay; costs that an instance measured stay with it, or go to another on its node if it is
+        gone. Where batches would spend their time under another layout is not known, nor how many
+        parcels there would be for another number of instances.
 
         Args:
-            old: the job as it was laid out when this was seen.
+            old: the layout of these statistics.
             new: the job as a decision would lay it out.
         """
         seen = Projection(
@@ -290,7 +290,7 @@ class Statistics:
         return self.pairs[hop] if held_out is None else self.pairs[hop].together(held_out)
 
     def check(self, topology: Topology) -> None:
-        """Refuse statistics that speak of what the topology does not have.
+        """Refuse statistics about things that the topology does not have.
 
         Raises:
             UnknownNameError: an operator or edge is not in the topology.
@@ -339,7 +339,7 @@ _PARTS = ("batch_times", "costs", *_BY_OPERATOR, *_BY_EDGE)
 
 
 def _check_counts(where: str, groups: Mapping[str, Any], topology: Topology) -> None:
-    """Refuse what is of another number of key groups than an operator has."""
+    """Refuse columns for another number of key groups than an operator has."""
     for name, known in groups.items():
         expected = topology.operator(name).key_groups
         if len(known) != expected:
@@ -352,7 +352,7 @@ def _check_counts(where: str, groups: Mapping[str, Any], topology: Topology) -> 
 def _inherited(
     sketches: tuple[CostSketch, ...], heirs: list[int], instances: int
 ) -> tuple[CostSketch, ...]:
-    """Return the costs measured at each instance once others go on with what some have measured."""
+    """Return the costs measured at each instance after others have taken over some."""
     if heirs == list(range(instances)):
         return sketches
     first = sketches[0]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Topology:
-    """A job as a directed acyclic graph of operators, forks, joins and several sources included.
+    """A job as a directed acyclic graph of operators, with forks, joins and several sources.
 
     A chain is written in a few lines:
 
@@ -53,9 +53,9 @@ class Topology:
     Attributes:
         operators: the operators, in the order they were written.
         edges: the streams between them; at most one from one operator to another.
-        seed: of the hash that keys without an owner by name go by. 0 is the same everywhere; a
-            checkpoint draws its own, so that chosen keys cannot be made to meet. It is no part of
-            what the job is, so it does not show where it is printed.
+        seed: of the hash for keys that no table names. 0 is the same everywhere; a checkpoint draws
+            its own, so that keys cannot be crafted to collide. It is no part of the job, so it is
+            not printed.
     """
 
     operators: tuple[Operator, ...]
@@ -88,7 +88,7 @@ class Topology:
         edge_key: str | tuple[str, ...] | None = None,
         **fields: Any,
     ) -> "Topology":
-        """Return the job with one operator more, fed by the last one or by those named.
+        """Return the job with one more operator, fed by the last one or by those named.
 
         Args:
             operator: the new operator, or its name.
@@ -109,7 +109,7 @@ class Topology:
         return replace(self, operators=(*self.operators, added), edges=(*self.edges, *edges))
 
     def also(self, operator: Operator | str, **fields: Any) -> "Topology":
-        """Return the job with one source more."""
+        """Return the job with one more source."""
         return replace(self, operators=(*self.operators, as_operator(operator, fields)))
 
     def seeded(self, seed: int) -> "Topology":
@@ -152,7 +152,7 @@ class Topology:
 
     @cached_property
     def keyed_hops(self) -> tuple[EdgeName, ...]:
-        """The pairs of keyed operators of which one feeds the other.
+        """The pairs of keyed operators where one feeds the other.
 
         Directly, or through operators without a key: those are passed through, for a tuple
         may keep both keys all the way.
