@@ -108,8 +108,7 @@ class EdgeStatistics:
         object.__setattr__(self, "parcels", optional_amount("parcels", self.parcels))
 
     def with_gain(self, share: float, *, repacked: bool = False) -> "EdgeStatistics":
-        """Return it with a larger share of local tuples, or with a smaller one if ``share`` is
-        negative.
+        """Return it with a larger share of local tuples; a smaller one if ``share`` is negative.
 
         Tuples that become local have the mean size of those that were not, and the reverse. Where
         they are packed for other instances, the number of parcels is not known.

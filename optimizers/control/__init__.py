@@ -1,1 +1,1 @@
-"""The control loop: asks an optimizer, checks its answer, and keeps what was decided."""
+"""The control loop: asks an optimizer, checks its answer, and remembers its decisions."""

@@ -1,11 +1,11 @@
-"""Keys that no table knows get an owner beside their partners, once a batch has shown them.
+"""Keys that are in no table get an owner beside their partners, after their first batch.
 
 Several senders route a batch at once, on machines of their own, and none of them sees the others'
-tuples. So they cannot agree, before a batch is routed, where to send a new key. In its
-first batch it goes by hash, as the plan in force says. At the end of the batch the driver knows
-from the reports with which keys it came, and has it move to where most of those live: as a plan
-that comes into force with the next batch, written down before it like any other. So a key has one
-owner in every batch, and its state goes with it.
+tuples. So they cannot agree on an owner for a new key before a batch is routed. In its first batch
+the key goes by hash, as the plan in force says. At the end of the batch the driver knows the key's
+partners from the reports, and moves it to where most of them live: by a plan that comes into force
+with the next batch, written down before it like any other. So a key has one owner in every batch,
+and its state goes with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ from sketches.key_identity import distinct
 from sketches.keys import KeyColumn, as_keys
 
 _WORTH = 0.01  # the share of tuples whose keys must be unknown for a plan of its own
-_KEYS_A_BATCH = 1 << 16  # a plan is written down whole; where tables are large, not in each batch
+_KEYS_A_BATCH = 1 << 16  # a plan is written down whole, so not in each batch where tables are large
 
 
 def adopting(plan: Plan) -> dict[str, KeyTable]:
@@ -59,12 +59,12 @@ class Adoption:
         pairs_of: Callable[[EdgeName], KeyPairs],
         summary: BatchSummary,
     ) -> dict[str, KeyTable]:
-        """Return the tables of operators that know keys now which they did not before a batch.
+        """Return the tables of operators that got new keys in a batch.
 
         Args:
             plan: the plan in force.
             layout: the job as it is laid out.
-            pairs_of: returns the pairs of keys that were seen on a hop in the batch.
+            pairs_of: returns the pairs of keys on a hop in the batch.
             summary: what each instance did in it.
         """
         tables = adopting(plan)
@@ -85,13 +85,13 @@ class Adoption:
         for instance in summary.instances:
             operator = layout.topology.operator(instance.operator)
             loads = self._loads.setdefault(operator.name, np.zeros(operator.parallelism))
-            if instance.number < len(loads):  # not of one that a plan has taken away
+            if instance.number < len(loads):  # not for one that a plan has taken away
                 loads[instance.number] += instance.tuples
 
 
 @dataclass(frozen=True)
 class _Hop:
-    """Two keyed operators of which one feeds the other, on their nodes."""
+    """Two keyed operators, where one feeds the other, on their nodes."""
 
     layout: Layout
     names: EdgeName
@@ -99,15 +99,15 @@ class _Hop:
 
     def adopted(self, pairs: KeyPairs, tables: Mapping[str, KeyTable]) -> dict[str, KeyTable]:
         """Return both tables with the keys of all pairs in them."""
-        # 1. Number the nodes, and say of each side which keys are known and where they live.
+        # 1. Number the nodes, and find the known keys of each side and where they live.
         nodes = sorted({node for name in self.names for node in self._homes(name)})
         numbers = {node: number for number, node in enumerate(nodes)}
         sides = [
             self._side(name, keys, tables[name], numbers)
             for name, keys in zip(self.names, (pairs.left, pairs.right), strict=True)
         ]
-        # 2. Take as settled what is known, and on the left also what comes with nothing known: it
-        # has nowhere to go, so it stays where it is, and others may come to it.
+        # 2. Known keys are settled, and on the left also keys without known partners: they have
+        # nowhere to go, so they stay, and others may join them.
         left = sides[0]
         numbered, _ = distinct(left.keys)
         silent = np.bincount(numbered, sides[1].known)[numbered] == 0
@@ -115,7 +115,7 @@ class _Hop:
             left.on_nodes(left.known | silent, len(nodes)),
             sides[1].on_nodes(sides[1].known, len(nodes)),
         )
-        # 3. Put the others on the nodes of their partners, as far as these have room.
+        # 3. Put the others on the nodes of their partners, as far as there is room.
         shares = np.array([np.bincount(side.homes, minlength=len(nodes)) for side in sides])
         loads = np.array([np.bincount(side.homes, side.loads, len(nodes)) for side in sides])
         placed = first_touch(pairs, small, loads, shares=shares, seed=self.layout.topology.seed)
@@ -144,8 +144,8 @@ class _Side:
 
     Attributes:
         keys: the keys.
-        known: which of them its table knows.
-        present: who owns which key now.
+        known: which of them are in its table.
+        present: the present owners of keys.
         owners: the instance that has each.
         homes: for each instance, the number of its node.
         loads: how many tuples each instance had so far.
@@ -165,7 +165,7 @@ class _Side:
         )
 
     def with_all(self, table: KeyTable, nodes: Parts, counts: Floats) -> KeyTable:
-        """Return the operator's table with the keys that it does not know, on these nodes."""
+        """Return the operator's table with its unknown keys added, on these nodes."""
         rows = np.flatnonzero(~self.known)
         if not len(rows):
             return table
@@ -180,7 +180,7 @@ class _Side:
 
 
 def _unknown_share(pairs: KeyPairs, first: KeyTable, second: KeyTable) -> float:
-    """Return the share of tuples with a key that its table does not know."""
+    """Return the share of tuples whose key is not in the table."""
     if not pairs.total:
         return 0.0
     unknown = ~(first.find(pairs.left)[0] & second.find(pairs.right)[0])

@@ -1,4 +1,4 @@
-"""Asking a strategy: it advises, so that no error of its own may end the job it is asked about."""
+"""Asking a strategy: it only advises, so its errors must not end the job."""
 
 import logging
 import time
@@ -15,12 +15,12 @@ from optimizers.plan import Note, Plan
 _LOG = logging.getLogger(__name__)
 
 _SHOWN = 300  # characters of an error's message
-_MOST_LOGGED = 100  # notes; a strategy may say it in other words each time
+_MOST_LOGGED = 100  # notes; a strategy may word each one differently
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question to an optimizer.
+    """An optimizer's answer to a question.
 
     Attributes:
         plan: what it decided; `Plan()` if there was no decision.
@@ -34,11 +34,11 @@ class Answer:
 
 
 def ask(optimizer: Optimizer, question: Question) -> Answer:
-    """Ask an optimizer what should change; where it fails, say why in place of a decision.
+    """Ask an optimizer what should change; if it fails, return the reason instead of a decision.
 
-    Where it wants fewer nodes than there are and does not name those to leave, they are chosen.
-    Operators that it resizes are placed by what goes between their key groups, where that was seen.
-    Only what is to end the process is raised, such as `KeyboardInterrupt`.
+    If it wants fewer nodes than there are and names none to drain, they are chosen here. Operators
+    that it resizes are placed by the traffic between their key groups, where that was observed.
+    Only exceptions that are to end the process are raised, such as `KeyboardInterrupt`.
     """
     started = time.thread_time()
     decided, refused = Plan(), ""
@@ -59,11 +59,11 @@ def decision_of(optimizer: Optimizer, question: Question, who: str) -> Plan:
     Args:
         optimizer: the strategy.
         question: what it is asked.
-        who: how it is called in messages.
+        who: its name in messages.
 
     Raises:
-        PlanError: it decided what is no plan, or its own check of its plan failed.
-        UnknownNameError: it looked for an operator, edge or node that is not there.
+        PlanError: it did not return a plan, or its own check of its plan failed.
+        UnknownNameError: it asked for an operator, edge or node that does not exist.
         StrategyError: it raised anything else.
     """
     try:
@@ -86,13 +86,13 @@ def decision_of(optimizer: Optimizer, question: Question, who: str) -> Plan:
 
 
 class Idleness:
-    """Warns of strategies that can do nothing for a job: once, and not each time they are asked."""
+    """Logs a warning for strategies that can do nothing for a job, once."""
 
     def __init__(self) -> None:
         self._logged: set[Note] = set()
 
     def tell(self, plan: Plan) -> None:
-        """Warn of what a plan's notes say, if they did not say it before."""
+        """Log the idle notes of a plan as warnings, if they are new."""
         for note in plan.notes:
             if note.idle and note not in self._logged and len(self._logged) < _MOST_LOGGED:
                 self._logged.add(note)
@@ -108,7 +108,7 @@ def reason(error: Exception) -> str:
 
 
 def name_of(optimizer: Optimizer) -> str:
-    """Return how a strategy is called; by its class if it fails to say so itself."""
+    """Return the name of a strategy, or of its class if asking for the name raises."""
     try:
         return str(optimizer.name)
     except Exception:  # noqa: BLE001  # its own code, too
@@ -117,7 +117,7 @@ def name_of(optimizer: Optimizer) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Return what an error says, in one line that is not too long."""
+    """Return the message of an error in one line, shortened."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  # its own code, too

@@ -1,4 +1,4 @@
-"""A question that is answered in the background, while batches go on."""
+"""A question that an optimizer answers in the background, while batches go on."""
 
 from concurrent.futures import Future
 from threading import Thread
@@ -9,9 +9,9 @@ from optimizers.optimizer import Optimizer
 
 
 class BackgroundAnswer:
-    """The answer of an optimizer that looks for it in a thread of its own.
+    """The answer of an optimizer that thinks in a thread of its own.
 
-    METIS and most of NumPy let others run meanwhile. The end of the process does not wait for it.
+    METIS and most of NumPy let other threads run. The end of the process does not wait for it.
 
     Args:
         question: what it is asked.
@@ -30,7 +30,7 @@ class BackgroundAnswer:
         return self._answer.done()
 
     def wait(self) -> Answer:
-        """Wait for the answer, or raise what is to end the process, such as `SystemExit`."""
+        """Wait for the answer; raise only what is to end the process, such as `SystemExit`."""
         return self._answer.result()
 
     def _ask(self) -> None:

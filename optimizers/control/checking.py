@@ -1,7 +1,7 @@
-"""The rule of refusal: whether a job can be carried out as decided, before anything is done.
+"""The rule of refusal: whether a decision can be carried out, before anything is done.
 
-It is the same on all engines, so that a plan which is refused here is refused there, in the same
-words. What only those know who execute operators comes in as `Limits`.
+It is the same on all engines, so a plan is refused on all of them in the same words. Facts that
+only the engine knows come in as `Limits`.
 """
 
 import json
@@ -25,20 +25,20 @@ from sketches.values import FrozenMap
 
 
 def any_change(_old: Topology, _new: Topology) -> None:
-    """Refuse no change."""
+    """Allow every change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an engine knows of what its operators can do.
+    """What an engine knows about its operators.
 
     Attributes:
         check_change: raises a `PlanError` if state cannot go from one topology to another.
-        key_types: returns by operator the Arrow types of the key columns that state is kept by, as
-            they print; of those that have state.
-        hears: whether senders hear from instances while they send, as some groupings can use.
-        unsized: sources of which no plan can say how much they let in, and why.
-        fixed: sources whose number of instances no plan can change, and why.
+        key_types: returns the Arrow types of key columns, as they print, by operator, for those
+            that have state.
+        hears: whether instances can report to senders while these send, as some groupings use.
+        unsized: sources whose admission no plan can set, and why.
+        fixed: sources whose parallelism no plan can change, and why.
     """
 
     check_change: Callable[[Topology, Topology], None] = any_change
@@ -51,10 +51,10 @@ class Limits:
 def check_decision(
     declared: Topology, cluster: Cluster, current: Plan, decision: Plan, limits: Limits
 ) -> Plan:
-    """Return the plan that is in force once a decision is applied, or say why it cannot be.
+    """Return the plan that is in force after a decision, or refuse the decision with the reason.
 
-    All is tried that can be known without the tuples: once a plan is saved, each driver to come
-    goes by it.
+    All that can be checked without the tuples is checked: once a plan is saved, every later driver
+    uses it.
 
     Args:
         declared: the job as declared.
@@ -65,20 +65,20 @@ def check_decision(
 
     Raises:
         PlanError: it cannot be carried out.
-        UnknownNameError: it names what is not there.
+        UnknownNameError: it names something that does not exist.
         Exception: a grouping of another package fails, with any error.
     """
-    # 1. The plan by itself, and what it asks of the operators that have state.
+    # 1. The plan on its own, and the changes to operators that have state.
     amended = current.amended(decision, cluster)
     amended.check(declared, cluster)
     later = declared.under(amended)
     _check_sources(declared, current, amended, limits)
     limits.check_change(declared.under(current), later)
     _check_key_types(later, limits.key_types())
-    # 2. What has to be written down and read again.
+    # 2. Whether it can be written down and read again.
     for grouping in (*decision.routing.values(), *decision.scheduling.values()):
         _check_travels(grouping)
-    # 3. What senders will make of it.
+    # 3. Whether senders can route by it.
     layout = Layout.of(declared, cluster, amended)
     for edge in later.edges:
         layout.owners_on(edge)
@@ -89,7 +89,7 @@ def check_decision(
 
 
 def check_kind(grouping: Grouping, instances: int, types: Sequence[str]) -> None:
-    """Refuse a grouping that was made for keys of another kind than come.
+    """Refuse a grouping that was made for another kind of keys.
 
     Args:
         grouping: how tuples are to be spread.
@@ -122,7 +122,7 @@ def _sample(kind: str) -> Any:
 
 
 def _check_sources(declared: Topology, current: Plan, amended: Plan, limits: Limits) -> None:
-    """Refuse what sources cannot follow."""
+    """Refuse decisions that sources cannot follow."""
     for name, why in limits.unsized.items():
         if amended.admit.get(name) != current.admit.get(name):
             raise PlanError(f"admit[{name!r}]={amended.admit[name]}: {why}")
@@ -134,7 +134,7 @@ def _check_sources(declared: Topology, current: Plan, amended: Plan, limits: Lim
 
 
 def _check_key_types(topology: Topology, key_types: Mapping[str, Sequence[str]]) -> None:
-    """Refuse tables of keys that are of another kind than those that state is kept of."""
+    """Refuse tables whose keys are of another kind than those in state."""
     for name, types in key_types.items():
         grouping = topology.grouping(*topology.inputs(name)[0].name)
         try:

@@ -1,6 +1,6 @@
-"""What is observed is counted in the same sketches on every engine, and summed up in the same way.
+"""The sketches that count observations, and their sums, the same on every engine.
 
-So a strategy is given the same statistics of the same stream, wherever it runs.
+So a strategy gets the same statistics of the same stream on every engine.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ _COSTS = {"width": 1 << 10, "depth": 4, "exact": 1 << 10}  # of each instance
 
 
 def pair_sketches() -> tuple[SpaceSaving, SpaceSaving]:
-    """Return the sketches of a hop: of the pairs that are learned from, and of those held out."""
+    """Return the sketches of a hop: one for pairs to learn from, one for pairs held out."""
     return SpaceSaving(_PAIRS // 2), SpaceSaving(_PAIRS // 2)
 
 
@@ -32,7 +32,7 @@ def key_sketch() -> SpaceSaving:
 
 
 def cost_sketch(seed: int = 0) -> CostSketch:
-    """Return the sketch of what tuples cost at one instance."""
+    """Return the sketch of the costs at one instance."""
     return CostSketch(seed=seed, **_COSTS)
 
 
@@ -43,7 +43,7 @@ def as_traffic(cells: Floats | NDArray[np.int64]) -> GroupTraffic:
 
 
 class TrafficSums:
-    """Adds up traffic between groups: in a matrix, or by cells where that would be large.
+    """Adds up traffic between groups: in a matrix, or by cells where the matrix would be large.
 
     >>> sums = TrafficSums(1 << 12, 1 << 12)
     >>> for _ in range(2):
@@ -93,7 +93,7 @@ class TrafficSums:
 
 
 def last_keyed(topology: Topology, name: str) -> frozenset[str]:
-    """Return the keyed operators that tuples emitted by an operator may have met last."""
+    """Return the last keyed operators that an operator's tuples may have passed."""
     if topology.operator(name).keyed:
         return frozenset({name})
     before = (last_keyed(topology, edge.source) for edge in topology.inputs(name))

@@ -1,4 +1,4 @@
-"""A decision: what an optimizer said, and what became of it."""
+"""A decision: an optimizer's answer and its outcome."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -9,23 +9,22 @@ from optimizers.plan import Note, Plan
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an optimizer said after a batch, and what became of it.
+    """An optimizer's answer after a batch, and its outcome.
 
     Attributes:
         after: the batch after which it was asked; -1 for before the first.
-        plan: what it decided; `Plan()` with a note where it decided to leave things alone. Only the
-            last decision has its tables; earlier ones have them in outline, see
-            `in_outline`.
+        plan: what it decided; `Plan()`, often with a note, for no change. Only the last decision
+            has its tables in full; earlier ones have outlines, see `in_outline`.
         refused: why the decision could not be carried out; empty if it was.
         before: the share of tuples that stayed on their node, on edges between keyed operators,
             in the epoch it was decided from.
-        since: the same, in the epoch that followed; None as long as that is not over.
+        since: the same, in the epoch that followed; None until that is over.
         seconds: CPU seconds that the decision took.
-        applied: whether it changed anything; what is in force already changes nothing.
-        fits: whether it is no optimizer's: machines came or went, and the plan in force was fitted
-            to those that are there. The plan tells what had to be changed.
-        provisions: whether it is no optimizer's: nodes were asked for, given back, or are late. The
-            plan's notes tell which.
+        applied: whether it changed anything; restating the plan in force does not.
+        fits: whether the control loop made it, not an optimizer: machines came or went, and the
+            plan in force was fitted to those that are there. The plan says what was changed.
+        provisions: whether the control loop made it, not an optimizer: nodes were asked for, given
+            back, or are late. The plan's notes name them.
     """
 
     after: int
@@ -40,16 +39,16 @@ class Decision:
 
     @property
     def of_machines(self) -> bool:
-        """Whether it is no optimizer's, but about machines."""
+        """Whether it is about machines, and not an optimizer's."""
         return self.fits or self.provisions
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Why, in the words and figures of the strategies."""
+        """The reasons, in the words and figures of the strategies."""
         return self.plan.notes
 
     def in_outline(self) -> "Decision":
-        """Return the same with a few words in place of each table, so that it can be remembered."""
+        """Return the same with a few words instead of each table, small enough to be remembered."""
         plan = self.plan
         return self if isinstance(plan, PlanOutline) else replace(self, plan=PlanOutline.of(plan))
 
@@ -68,15 +67,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFacts:
-    """What is kept of a decision in reports and documents.
+    """The parts of a decision that reports and documents keep.
 
     Attributes:
         after: after which batch; -1 for before the first.
         applied: whether it changed anything.
         refused: why it could not be carried out; empty if it was.
         seconds: CPU seconds that it took.
-        text: what it said, and why.
-        idle: what strategies said of why they can do nothing for this job.
+        text: the plan and its reasons, in words.
+        idle: why strategies can do nothing for this job, in their words.
     """
 
     after: int
@@ -88,7 +87,7 @@ class DecisionFacts:
 
     @classmethod
     def of(cls, decision: Decision) -> "DecisionFacts":
-        """Return what is kept of a decision."""
+        """Return these parts of a decision."""
         return cls(
             decision.after,
             decision.applied,

@@ -1,4 +1,4 @@
-"""What an engine is: it runs jobs under an optimizer, and tells what came of that.
+"""The protocols of engines: an engine runs jobs under an optimizer, and reports on them.
 
 Comparisons, reports and tables know engines by these protocols alone.
 """
@@ -22,11 +22,11 @@ class JobRun(Protocol):
 
     @property
     def batches(self) -> Sequence[BatchSummary]:
-        """What happened in each of the last batches."""
+        """A summary of each of the last batches."""
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """What the optimizer said the last times it was asked."""
+        """The last decisions."""
 
     @property
     def totals(self) -> Totals:
@@ -49,7 +49,7 @@ class Engine(Protocol):
     """Runs jobs."""
 
     def run(self, topology: Topology, source: Any, optimizer: Optimizer | None = None, /) -> JobRun:
-        """Run a job on what its sources bring, under an optimizer.
+        """Run a job on the tuples of its sources, under an optimizer.
 
         Args:
             topology: the job.
@@ -58,7 +58,7 @@ class Engine(Protocol):
         """
 
     def harness(self, topology: Topology) -> "Harness":
-        """Return what a comparison of optimizers of a job is run with."""
+        """Return the setting of a comparison of optimizers on a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Recording:
     """One batch that is recorded, so that every variant of a comparison gets the same.
 
     Attributes:
-        tables: the tuples of each source, as Arrow tables or what else has a length.
-        given: the same, as a trial of the engine takes them.
+        tables: the tuples of each source, as Arrow tables or anything else that has a length.
+        given: the same tuples, in the form that the engine's trials take.
     """
 
     tables: Mapping[str, Any]
@@ -83,40 +83,40 @@ class Trial(Protocol):
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """What the optimizer said."""
+        """The optimizer's decisions."""
 
     @property
     def cuts(self) -> bool:
-        """Whether the next batch is run in pieces, for a plan admits less of a source."""
+        """Whether the next batch runs in pieces, as a plan admits less of a source."""
 
     def execute(self, batch: Recording) -> Sequence[Mapping[str, Any]]:
         """Execute the next batch, and return the pieces that it was run in, one after the other."""
 
     def executed(self) -> Sequence[Sequence[BatchSummary]]:
-        """Return what happened in the pieces of each batch that was given; nothing follows."""
+        """Return summaries of the pieces of each batch, once all batches were given."""
 
     def outputs(self) -> Mapping[str, Any]:
-        """Return what left the job in the last batch, by operator."""
+        """Return the job's output of the last batch, by operator."""
 
     def state(self, operator: str) -> Any:
         """Return the results of all keys of an operator."""
 
 
 class Harness(Protocol):
-    """What a comparison is run with: the same batches for every variant, and a trial of each."""
+    """The setting of a comparison: the same batches for every variant, and a trial for each."""
 
     where: str
-    """On what jobs are run."""
+    """The engine that runs the jobs, in words."""
     nodes: int
-    """On how many nodes."""
+    """The number of nodes."""
     imagined: bool
-    """Whether the nodes are only thought of, on hosts that are others or one."""
+    """Whether the nodes are virtual, without hosts of their own."""
     hosts: tuple[str, ...]
-    """The nodes that are hosts, as jobs begin; none where all are thought of, or simulated."""
+    """The nodes that are hosts when jobs begin; empty where nodes are virtual or simulated."""
     computes: bool
-    """Whether jobs are computed, so that there are results to be checked."""
+    """Whether jobs are computed, so that their results can be checked."""
     keeps_output: bool
-    """Whether what leaves jobs is kept, so that it can be checked."""
+    """Whether the output of jobs is kept, so that it can be checked."""
     wanted: str
     """What the rows of a source have to be, in words."""
 

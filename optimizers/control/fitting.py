@@ -1,10 +1,10 @@
-"""Fitting: a plan may name machines that are gone by now, and is fitted to those that are there.
+"""Fitting a plan that names machines which are gone to those that are there.
 
 Machines are replaced and given back, by a cloud or by a plan, and a job goes on without asking for
-the old ones. Where an instance is does not change what it computes or which keys it owns, so that
-no state has to move, and a plan that was saved stays true: each driver fits it again.
+the old ones. The node of an instance does not change its results or its keys, so no state has to
+move, and a saved plan stays valid: each driver fits it again.
 
-Nodes that a plan adds get what plans place there and nothing else. Machines that come while a job
+Nodes that a plan adds get only what plans place there. Machines that come while a job
 runs and that no plan has asked for, such as executors that register late, take over a fair share
 of each operator's instances; all others stay where they are.
 """
@@ -17,7 +17,7 @@ from optimizers.cluster import Cluster, Node
 from optimizers.deployment import Deployment
 from optimizers.plan import Note, Plan
 
-_BY = "machines"  # who says so, in notes
+_BY = "machines"  # the author, in notes
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,7 @@ class Fitted:
 
     Attributes:
         plan: the plan.
-        changed: what had to be changed of the one it was made from, with notes; nothing if that
-            fitted.
+        changed: the changes to the original plan, with notes; empty if that fitted.
     """
 
     plan: Plan
@@ -35,12 +34,11 @@ class Fitted:
 
 
 def fitted(plan: Plan, cluster: Cluster, came: Collection[str] = ()) -> Fitted:
-    """Return a plan without the machines that are gone; what is on others stays there.
+    """Return a plan without the machines that are gone; instances on others stay there.
 
-    Where a node is there that no placement names, it takes over all that one of those that are
-    gone has had. Other instances go to the working node that has fewest of their operator for its
-    capacity. Nodes that are gone need not drain any more, and nodes that are there by now need not
-    be added.
+    A node that no placement names takes over all instances of one of the nodes that are gone. Other
+    instances go to the working node with the fewest of their operator for its capacity. Nodes that
+    are gone are no longer drained, and nodes that have come are no longer added.
 
     >>> from optimizers.cluster import Node
     >>> placed = Plan(placement={"count": Deployment(("east", "west"), (0, 1))})
@@ -96,7 +94,7 @@ def fitted(plan: Plan, cluster: Cluster, came: Collection[str] = ()) -> Fitted:
 def idle_nodes(plan: Plan, cluster: Cluster) -> tuple[str, ...]:
     """Return the working nodes of a cluster on which a whole plan places nothing.
 
-    A job that goes on with more machines than it had leaves them so: nothing moves that no plan
+    A job that goes on with more machines than before leaves them empty: nothing moves that no plan
     mentions.
 
     >>> placed = Plan(placement={"count": Deployment(("east", "east"), (0, 1))})
@@ -128,7 +126,7 @@ def _shared(deployment: Deployment, unused: list[str], cluster: Cluster) -> Depl
         there = max(sorted(counts), key=lambda name: counts[name] / capacity[name])
         if (counts[here] + 1) / capacity[here] >= counts[there] / capacity[there]:
             return replace(deployment, nodes=tuple(homes))
-        # Of several, one that would be there if all were dealt out now; the same of each operator.
+        # Of several, one that would be there if all were dealt out now; the same for each operator.
         place = max(
             (place for place, name in enumerate(homes) if name == there),
             key=lambda place: (dealt[place] == here, place),
@@ -141,7 +139,7 @@ def _shared(deployment: Deployment, unused: list[str], cluster: Cluster) -> Depl
 def _moved(
     plan: Plan, known: dict[str, Node], cluster: Cluster
 ) -> Iterator[tuple[str, Deployment]]:
-    """Yield the deployments that name nodes that are gone, with others in their place."""
+    """Yield the deployments that name nodes that are gone, with other nodes instead."""
     named = {name for deployment in plan.placement.values() for name in deployment.nodes}
     unused = [node.name for node in cluster.working if node.name not in named]
     successors = dict(zip(sorted(named - set(known)), unused, strict=False))

@@ -1,4 +1,4 @@
-"""What has happened in a job so far: the last batches and decisions, and sums over all of them."""
+"""The history of a job: the last batches and decisions, and sums over all of them."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _MOST_INSTANCES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over all that happened since a driver began, also what is no longer kept.
+    """Sums over all batches and decisions since a driver began, also those no longer kept.
 
     Attributes:
         batches: how many batches were done.
@@ -25,13 +25,12 @@ class Totals:
         taken_over: how many keys changed their instance.
         decisions: how often the optimizer was asked.
         applied: how many of its decisions changed something.
-        refused: how many of them, and of the attempts to acquire nodes or give them back, could not
-            be carried out.
-        skipped: how many rows operators could not take in that were left out.
-        aside: how many of them were handed aside.
+        refused: how many of them could not be carried out, failed calls of a provisioner included.
+        skipped: how many bad rows were left out.
+        aside: how many bad rows were handed aside.
         fitted: how often the plan was fitted to machines that came or went.
         provisioned: how often nodes were acquired or given back.
-        sources: what came to each source in all epochs that are over, as far as that is known.
+        sources: what came to each source in all finished epochs, as far as that is known.
     """
 
     batches: int = 0
@@ -49,7 +48,7 @@ class Totals:
 
 
 class History:
-    """Keeps what happened last in full, and of the rest sums only, so that it never grows.
+    """Keeps the last batches and decisions in full, and sums of the rest, so that it never grows.
 
     Of jobs with very many instances it keeps fewer batches: all that are kept tell of a million
     instances at most, which is 350 batches of three operators with 1,000 instances each.
@@ -111,9 +110,9 @@ class History:
         self.totals = replace(self.totals, sources=FrozenMap({**known, **found}))
 
     def add_decision(self, decision: Decision) -> None:
-        """Add a decision. The one before learns what became of it, if this one is after a batch.
+        """Add a decision, and the outcome of the one before, if this one is after a batch.
 
-        Its tables are forgotten: they would be what grows, see `outline`.
+        Its tables are dropped, as they would grow without end, see `outline`.
         """
         said = self._decisions
         if said:

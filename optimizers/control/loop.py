@@ -1,7 +1,7 @@
 """The control loop of a job: ask, check, refuse, adopt, remember, log.
 
-Every engine runs it: it says what happened in each batch, and the loop says what is to change. So
-the same question has the same answer on all of them, and the same reasons.
+Every engine runs this loop: it hands in a summary of each batch, and gets what is to change. So the
+same question has the same answer and the same reasons on all engines.
 """
 
 import logging
@@ -39,12 +39,12 @@ Pasts = Mapping[EdgeName, KeyPairs]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What an engine has observed, which it works out only where the loop asks for it.
+    """The observations of an engine, which it computes only when the loop asks for them.
 
     Attributes:
         statistics: returns the statistics of the epoch, given the pairs of those before. It is
             called once, as the epoch ends.
-        pairs: returns the pairs of keys that were seen on a hop in the last batch.
+        pairs: returns the pairs of keys on a hop in the last batch.
     """
 
     statistics: Callable[[Pasts], Statistics]
@@ -57,8 +57,7 @@ class Change:
 
     Attributes:
         plan: what is decided; `Plan()` if nothing changes.
-        adopts: whether it does no more than to give unknown keys an owner, so that the epoch goes
-            on.
+        adopts: whether it only gives unknown keys an owner, so that the epoch goes on.
     """
 
     plan: Plan = field(default_factory=Plan)
@@ -83,14 +82,14 @@ class _Asked:
 
 
 class ControlLoop:
-    """Is given what happened in each batch, and asks the optimizer after some what should change.
+    """Hears of each batch, and asks the optimizer after some of them what should change.
 
     Args:
         topology: the job as declared.
         cluster: the machines.
         optimizer: who decides.
         asking: when it is asked.
-        provisioning: what is done where plans want other machines; by default they only advise.
+        provisioning: gets the machines that plans want; by default plans only advise.
 
     Attributes:
         happened: what happened so far.
@@ -121,11 +120,11 @@ class ControlLoop:
 
     @property
     def is_thinking(self) -> bool:
-        """Whether the optimizer looks for an answer while batches go on."""
+        """Whether the optimizer is thinking while batches go on."""
         return self._pending is not None and not self._pending[1].is_there
 
     def begin(self, layout: Layout) -> None:
-        """Begin an epoch, for a job that is laid out in another way from now on."""
+        """Begin an epoch under a new layout of the job."""
         self._layout = layout
         self._adoption = Adoption()
         self._begin_epoch()
@@ -138,11 +137,11 @@ class ControlLoop:
         self._remembering.begin_epoch()
 
     def adopted(self, layout: Layout) -> None:
-        """Go by tables that know more keys; the epoch goes on."""
+        """Use tables with more keys; the epoch goes on."""
         self._layout = layout
 
     def meet(self, cluster: Cluster, layout: Layout) -> None:
-        """Go by other machines, and the job as it is laid out on them, from the next batch on."""
+        """Use other machines, and the job's layout on them, from the next batch on."""
         self._cluster, self._layout = cluster, layout
 
     def started(self, plan: Plan, cluster: Cluster, *, again: bool) -> None:
@@ -151,7 +150,7 @@ class ControlLoop:
         Args:
             plan: the plan in force, whole.
             cluster: the machines that are there.
-            again: whether the job has run before, and so has a plan that places nothing there.
+            again: whether the job has run before, so that its plan places nothing there.
         """
         idle = idle_nodes(plan, cluster)
         if idle:
@@ -163,13 +162,13 @@ class ControlLoop:
             )
 
     def fitted(self, plan: Plan, cluster: Cluster, after: int, came: Collection[str] = ()) -> Plan:
-        """Return a plan without the machines that are gone, and tell what had to be changed.
+        """Return a plan without the machines that are gone, and log the changes.
 
         Args:
             plan: the plan.
             cluster: the machines that are there.
             after: the batch that is done.
-            came: the names of those that are new, and that no plan has asked for.
+            came: the names of new ones that no plan has asked for.
         """
         fit = fitted(plan, cluster, came)
         if fit.changed.notes:
@@ -187,15 +186,15 @@ class ControlLoop:
         now: float,
         left: Collection[str] = (),
     ) -> None:
-        """Have nodes acquired that lack, and those given back that nothing is left on.
+        """Acquire missing nodes, and give back empty ones.
 
         Args:
             plan: the plan in force.
             change: what is to change before the next batch.
-            layouts: the job as it was laid out in the last batch, and as it is by now.
+            layouts: the layout of the last batch, and the present one.
             after: the batch that is done.
             now: the time in seconds.
-            left: the names of nodes on which there is something else that is not done yet.
+            left: the names of other nodes that still have work to do.
         """
         coming, later = plan, [*layouts]
         if change:
@@ -225,21 +224,21 @@ class ControlLoop:
         self._is_over = drifted or self._batches >= self._asking.every
 
     def ask_first(self, current: Plan, limits: Limits) -> Plan:
-        """Return what the optimizer wants before the first batch, when nothing was seen."""
+        """Return what the optimizer wants before the first batch, without statistics."""
         asked = self._question(-1, Statistics(), current)
         return self._checked(asked, ask(self._optimizer, asked.question), current, limits)
 
     def decide(self, current: Plan, observed: Observed, limits: Limits) -> Change:
-        """Return what is to change after the batch that was heard of last; most often nothing.
+        """Return what is to change after the last batch; most often nothing.
 
         Args:
             current: the plan in force.
             observed: what was observed.
-            limits: what the engine knows of its operators.
+            limits: what the engine knows about its operators.
         """
         decided = self._answered(current, observed, limits)
         tables = self._adoption.after(current, self._layout, observed.pairs, self._last)
-        # Not while it thinks: it may change these very tables.
+        # Not while it thinks: it may change the same tables.
         if not tables or decided or self._pending is not None:
             return Change(decided)
         self._log_adoption(current, tables)
@@ -247,7 +246,7 @@ class ControlLoop:
         return Change(adopted, adopts=True)
 
     def _answered(self, current: Plan, observed: Observed, limits: Limits) -> Plan:
-        """Return the decision that is there by now, having asked for one if it is time to."""
+        """Return the decision that is ready, after asking for one if it is time to."""
         # 1. A question of an earlier batch comes first.
         if self._pending is not None:
             asked, answer = self._pending
@@ -257,7 +256,7 @@ class ControlLoop:
             return self._checked(asked, answer.wait(), current, limits)
         if not self._is_over:
             return Plan()
-        # 2. The epoch ends, and what was seen of it is remembered.
+        # 2. The epoch ends and is remembered.
         past = self._remembering.past
         statistics = replace(observed.statistics(self._pasts), past=past)
         self.happened.add_sources(statistics.sources)
@@ -280,7 +279,7 @@ class ControlLoop:
         return _Asked(Question(job, machines, statistics, current), after, local)
 
     def _checked(self, asked: _Asked, answer: Answer, current: Plan, limits: Limits) -> Plan:
-        """Keep what the optimizer said, and return it if it changes anything and can be done."""
+        """Keep the optimizer's answer; return it if it changes anything and can be carried out."""
         plan, refused = answer.plan, answer.refused
         changes = False
         if plan and not refused:
@@ -300,7 +299,7 @@ class ControlLoop:
         return plan if applied else Plan()
 
     def _remember(self, asked: _Asked, plan: Plan, refused: str, *, applied: bool) -> None:
-        """Remember what was decided after an epoch, and how loaded nodes are expected to be."""
+        """Remember the decision after an epoch, and the loads that it expects of nodes."""
         if asked.epoch is None:
             return
         expected: dict[str, float] = {}
@@ -316,7 +315,7 @@ class ControlLoop:
         self._remembering.decided(asked.epoch.epoch, decided)
 
     def _completed(self, plan: Plan) -> Plan:
-        """Return a plan with all that it leaves as the job is declared, and without the reasons."""
+        """Return a plan with its defaults written out, without notes."""
         return replace(completed(plan, self._topology, self._cluster), notes=())
 
     def _has_drifted(self, local: float) -> bool:

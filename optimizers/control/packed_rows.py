@@ -1,4 +1,4 @@
-"""Many rows of one dataclass, kept as columns: a tenth of the memory of as many objects."""
+"""Many rows of one dataclass, kept as columns: a tenth of the memory of the objects."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
@@ -8,11 +8,11 @@ import numpy as np
 
 Row = TypeVar("Row")
 
-_FEW = 32  # rows that take no more memory as they are
+_FEW = 32  # fewer rows take no more memory as objects
 
 
 class PackedRows(Sequence[Row], Generic[Row]):
-    """A sequence of rows that are made again each time that they are asked for.
+    """A sequence of rows that are built again each time that they are read.
 
     It is equal to the tuple of the same rows. Numbers, texts and all else come back as they were.
 

@@ -1,4 +1,4 @@
-"""What one operator did, and what one edge carried, in some batches on any engine."""
+"""Summaries of one operator and of one edge over some batches, on any engine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ class OperatorSummary:
         operator: its name.
         tuples: how many tuples each instance received.
         busy: how many seconds each worked, on tuples and on sending.
-        latency: how long tuples were at their instance; None where the engine does not tell.
+        latency: how long tuples were at their instance; None where the engine does not know.
         spread_by: how its tuples are spread: by "key", each to the owner of its key; by "cost", if
             it has no key, but its edges name columns to schedule by; else "".
         emitted: how many tuples it emitted.
-        shipping: seconds of its instances for routing and packing these, which are in `busy`.
-        wall: seconds of its instances at their own work by the clock on the wall; None where the
-            engine does not tell.
-        nodes: where each instance was planned to be in the end.
-        hosts: where each really was, the last time; empty where that is not known.
-        remote_in: how large the tuples were that each got from other hosts; empty likewise.
-        remote_out: how large those were that each sent to other nodes; empty likewise.
+        shipping: seconds of its instances for routing and packing these, included in `busy`.
+        wall: wall-clock seconds of its instances at their own work; None where the engine does not
+            know.
+        nodes: where each instance was planned to be, at the end.
+        hosts: where each really ran last; empty where that is not known.
+        remote_in: how many bytes each got from other hosts; empty likewise.
+        remote_out: how many bytes each sent to other nodes; empty likewise.
         state_bytes: how much state each held when it last looked; empty likewise.
     """
 
@@ -60,16 +60,16 @@ class OperatorSummary:
 
     @property
     def loads(self) -> tuple[float, ...]:
-        """What each instance had to do: in tuples where they go by their key, else in seconds.
+        """The work of each instance: in tuples where they go by their key, else in seconds.
 
-        Where none worked for any time, as may be in a simulation, it is in tuples, too.
+        If none worked for any time, as in some simulations, it is in tuples, too.
         """
         by_time = self.spread_by != "key" and any(self.busy)
         return self.busy if by_time else tuple(map(float, self.tuples))
 
     @property
     def imbalance(self) -> float:
-        """How many times the average the instance with the most to do had; 1 of nothing."""
+        """The work of the busiest instance, in averages; 1 if there was none."""
         loads = self.loads
         return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
 
@@ -99,13 +99,13 @@ class EdgeSummary:
         source: where it begins.
         target: where it ends.
         tuples: how many tuples.
-        bytes: how large they were together.
+        bytes: their size together.
         local: how many of them stayed on their node.
         messages: messages from instances back to their senders; None where the engine has none.
-        local_bytes: how large those were that stayed; None where the engine does not tell.
+        local_bytes: the size of those that stayed; None where the engine does not know.
         hop: whether its tuples go from one key to another: not from a source, and to an operator
             with a key.
-        parcels: in how many parcels they came; None where nothing is packed.
+        parcels: how many parcels they came in; None where nothing is packed.
     """
 
     source: str
@@ -120,12 +120,12 @@ class EdgeSummary:
 
     @property
     def locality(self) -> float:
-        """The share of tuples that stayed on their node; 1 of none."""
+        """The share of tuples that stayed on their node; 1 if there were none."""
         return self.local / self.tuples if self.tuples else 1.0
 
     @property
     def remote_bytes(self) -> float | None:
-        """How large the tuples were that went to another node; None where that is not known."""
+        """How many bytes went to another node; None where that is not known."""
         return None if self.local_bytes is None else self.bytes - self.local_bytes
 
     @classmethod
@@ -173,7 +173,7 @@ def operator_summary(job: Topology, name: str, batches: Sequence[BatchSummary]) 
 def _last(
     parts: Sequence[InstanceSummary], count: int, fact: Callable[[InstanceSummary], T | None]
 ) -> tuple[T, ...]:
-    """Return what each instance told last of a fact; nothing if one never told."""
+    """Return the last value of a fact for each instance; empty if one never had a value."""
     found = {part.number: told for part in parts if (told := fact(part)) is not None}
     return tuple(found[number] for number in range(count)) if len(found) == count else ()
 
@@ -181,7 +181,7 @@ def _last(
 def _added(
     parts: Sequence[InstanceSummary], count: int, fact: Callable[[InstanceSummary], float | None]
 ) -> tuple[float, ...]:
-    """Return the sums of what each instance told of a fact; nothing if one did not once."""
+    """Return the sum of a fact for each instance; empty if a value is missing."""
     found = [0.0] * count
     for part in parts:
         told = fact(part)

@@ -1,7 +1,7 @@
-"""Plans in outline: what was decided, with a few words in place of each table.
+"""Plans in outline: decisions with a few words instead of each table.
 
-A job goes on for months and remembers its last thousand decisions. A table of 100,000 keys takes
-some 18 MB, so that only the last decision keeps its tables.
+A job runs for months and remembers its last thousand decisions. A table of 100,000 keys takes some
+18 MB, so only the last decision keeps its tables.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from optimizers.operators import EdgeName
 from optimizers.plan import Note, Plan
 from sketches.values import FrozenMap
 
-_SHOWN = 200  # characters of what a thing says of itself
+_SHOWN = 200  # characters of a text
 _DIGEST = 8  # bytes: enough to tell a thousand tables apart
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is remembered of a grouping or a deployment.
+    """The outline of a grouping or a deployment.
 
     >>> from grouping.routing_table import RoutingTable
     >>> table = RoutingTable(["Asia", "Europe"], [0, 1], instances=2)
@@ -35,7 +35,7 @@ class Outline:
 
     Attributes:
         text: how it reads, shortened.
-        digest: a fingerprint of all that is in it; equal things have equal ones.
+        digest: a fingerprint of its content; equal content, equal fingerprint.
     """
 
     text: str
@@ -56,10 +56,10 @@ class PlanOutline:
         parallelism: how many instances an operator has.
         admit: how many tuples a source lets in with a batch.
         batch: how many tuples at most an operator sends to an instance at once.
-        routing: in outline, who owns which key.
+        routing: in outline, the owners of keys.
         placement: in outline, where key groups and instances live.
         scheduling: in outline, how tuples of an edge are spread.
-        adopt: operators whose unknown keys are put beside those they come with.
+        adopt: operators whose unknown keys get an owner beside the keys they come with.
         add: nodes to be added.
         drain: nodes to be emptied.
         nodes: how many are wanted.
@@ -102,11 +102,11 @@ def outline_of(value: Grouping | Deployment) -> Outline:
 
 
 def _content(value: Grouping | Deployment, text: str) -> tuple[bytes, ...]:
-    """Return all that is in it, as bytes that are the same in every process."""
+    """Return its content as bytes that are the same in every process."""
     if isinstance(value, KeyTable):
         return text.encode(), value.codes.tobytes(), value.parts.tobytes()
     if isinstance(value, Deployment):
         return (json.dumps(value.to_dict()).encode(),)
     if type(value) in GROUPINGS:
         return (json.dumps(grouping_to_dict(value)).encode(),)
-    return (text.encode(),)  # from another package, and maybe without JSON
+    return (text.encode(),)  # from another package, maybe without JSON

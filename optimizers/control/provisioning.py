@@ -1,11 +1,11 @@
-"""Provisioning: nodes that plans want are acquired, and those that nothing is left on given back.
+"""Provisioning: acquires the nodes that plans want, and gives back empty ones.
 
-A plan says how many nodes it wants, or names those that are to come and go. What can bring machines
-is a `Provisioner`: Spark (`optimizers.spark.executors`), the simulation, or a few lines of your
-own. Without one a plan only advises: what it wants is logged, and reported as a decision.
+A plan says how many nodes it wants, or names those that are to come and go. Machines come from a
+`Provisioner`: Spark (`optimizers.spark.executors`), the simulation, or a few lines of your own.
+Without one a plan only advises: its wish is logged, and reported as a decision.
 
-Machines come late, under names that are not known before, or not at all. So what was asked for is
-remembered until it is there, and asked for once.
+Machines come late, under names that are not known before, or not at all. So a request is made once,
+and remembered until the machines are there.
 """
 
 import logging
@@ -23,9 +23,9 @@ from sketches.values import FrozenMap
 _LOG = logging.getLogger(__name__)
 
 PATIENCE = 300.0
-"""Seconds after which nodes that were asked for, or given back, are called late."""
+"""Seconds after which nodes that were asked for, or given back, are late."""
 
-_BY = "machines"  # who says so, in notes
+_BY = "machines"  # the author, in notes
 _ABOUT = "nodes"
 
 
@@ -33,16 +33,16 @@ _ABOUT = "nodes"
 class Provisioner(Protocol):
     """Acquires nodes and gives them back: a cloud, a cluster manager, a script of yours.
 
-    Both calls ask, and return without waiting; between two batches, from the job's own thread. What
-    they raise is reported as a refused decision, and the job goes on.
+    Both methods ask and return without waiting; they are called between two batches, from the job's
+    own thread. Their errors are reported as refused decisions, and the job goes on.
     """
 
     def acquire(self, count: int, total: int, /) -> None:
         """Ask for nodes, which may come later, one by one, under any names.
 
         Args:
-            count: how many more are wanted than are there or were asked for before.
-            total: how many there are to be in all: those included that drain, until they are given
+            count: how many more are wanted, beyond those that are there or were asked for before.
+            total: how many there are to be in all, including those that drain until they are given
                 back.
         """
 
@@ -51,12 +51,12 @@ class Provisioner(Protocol):
 
 
 class Provisioning:
-    """What was asked of a provisioner, and what came of it.
+    """The requests to a provisioner, and their outcomes.
 
     Args:
         provisioner: who acquires nodes and gives them back; None where plans only advise.
-        patience: seconds after which what was asked for is late, which is reported once; and after
-            which it is asked again for what could not be asked for.
+        patience: seconds after which a request is late, which is reported once, and after which a
+            request that failed is made again.
     """
 
     def __init__(self, provisioner: Provisioner | None, patience: float = PATIENCE) -> None:
@@ -64,22 +64,22 @@ class Provisioning:
         self._patience = patience
         self._there: frozenset[str] = frozenset()
         self._coming = 0  # nodes that were asked for, and are not there
-        self._instead: dict[str, str] = {}  # by what name a node came that a plan adds by another
-        self._going: dict[str, float] = {}  # nodes that were given back, and are still there; when
+        self._instead: dict[str, str] = {}  # names of the plan, and the names that came
+        self._going: dict[str, float] = {}  # nodes that were given back and are still there; when
         self._asked = 0.0  # when nodes were last asked for
         self._late = False  # whether it was reported that they are late
-        self._reported: set[str] = set()  # nodes that were reported not to go
-        self._not_before: dict[str, float] = {}  # when it is asked again for what was refused
+        self._reported: set[str] = set()  # nodes that were reported as still there
+        self._not_before: dict[str, float] = {}  # when a failed request is made again
 
     def settle(
         self, plan: Plan, cluster: Cluster, kept: Collection[str], after: int, now: float
     ) -> list[Decision]:
-        """Ask for what a plan wants and nothing was asked for so far; return what there is to tell.
+        """Ask for nodes that a plan wants, once; return what there is to report.
 
         Args:
             plan: the plan in force.
             cluster: the machines that are there, without what the plan adds.
-            kept: the names of the nodes on which something is left, or is to be.
+            kept: the names of nodes that have, or will have, something on them.
             after: the batch that is done.
             now: the time in seconds.
         """
@@ -100,7 +100,7 @@ class Provisioning:
         if plan.nodes is not None:
             lacking = max(0, plan.nodes - working)
         self._coming = min(self._coming, lacking)
-        # 3. Ask, and tell.
+        # 3. Ask, and report.
         free = [name for name in sorted(drained - self._going.keys()) if name not in kept]
         decisions = [
             self._acquired(lacking, working, after, now),
@@ -110,9 +110,9 @@ class Provisioning:
         return [decision for decision in decisions if decision is not None]
 
     def _stand_in(self, promised: list[str], came: list[str], there: set[str]) -> None:
-        """Let nodes that were asked for, and came under other names, stand for promised ones.
+        """Match nodes that came under other names with those that were asked for by name.
 
-        Else they would be asked for again after each batch. If one of them goes, it is.
+        Otherwise they would be asked for again after each batch. If one of them goes, it is.
         """
         self._instead = {
             name: other
@@ -123,7 +123,7 @@ class Provisioning:
         self._instead.update(zip(open_, came, strict=False))
 
     def _acquired(self, lacking: int, working: int, after: int, now: float) -> Decision | None:
-        """Ask for the nodes that lack and were not asked for, if there are any."""
+        """Ask for missing nodes that were not asked for, if there are any."""
         count = lacking - self._coming
         if count <= 0 or now < self._not_before.get("acquire", now):
             return None
@@ -140,7 +140,7 @@ class Provisioning:
         return _decision(after, text, figures, done=self._provisioner is not None)
 
     def _released(self, free: list[str], after: int, now: float) -> Decision | None:
-        """Give back the nodes that nothing is left on, if there are any."""
+        """Give back empty nodes, if there are any."""
         if not free or now < self._not_before.get("release", now):
             return None
         names = ", ".join(free)
@@ -155,7 +155,7 @@ class Provisioning:
         return _decision(after, text, done=self._provisioner is not None)
 
     def _overdue(self, after: int, now: float) -> Decision | None:
-        """Tell once of what was asked for long ago and has not come, or not gone."""
+        """Report once the nodes that should have come, or gone, long ago."""
         if self._provisioner is None:
             return None
         late = []
@@ -174,7 +174,7 @@ class Provisioning:
         return _decision(after, text, {}, "; ".join(late))
 
     def _refusal(self, call: str, arguments: tuple[Any, ...], now: float) -> str:
-        """Call the provisioner, and return in one line what it raised; nothing if all is fine."""
+        """Call the provisioner, and return its error in one line; empty if there was none."""
         self._not_before.pop(call, None)
         try:
             getattr(self._provisioner, call)(*arguments)
@@ -194,7 +194,7 @@ def kept_by(plan: Plan, cluster: Cluster, layouts: Iterable[Layout]) -> set[str]
     Args:
         plan: the next plan.
         cluster: the machines.
-        layouts: the job as it is laid out, and as it is going to be.
+        layouts: the present layout of the job, and the next one.
     """
     drained = {*plan.drain, *cluster.draining}
     homes = (home for layout in layouts for home in layout.homes.values())

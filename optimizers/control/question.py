@@ -1,4 +1,4 @@
-"""What an optimizer is asked: the arguments of `Optimizer.plan` as one value."""
+"""A question to an optimizer: the arguments of `Optimizer.plan` as one value."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class Question:
     Attributes:
         topology: the job as it runs.
         cluster: the machines as they are.
-        statistics: what was seen in the last epoch.
+        statistics: the facts of the last epoch.
         current: the plan in force.
     """
 

@@ -12,14 +12,14 @@ from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 
 _LASTING = 0.5
-"""What the epochs before count in averages of loads; the last one counts as much."""
+"""The weight of earlier epochs in averages of loads; the last one has the same."""
 
 
 class Remembering:
-    """Takes in batches and decisions, and keeps of each epoch what `Past` tells of it.
+    """Takes in batches and decisions, and keeps what `Past` holds of each epoch.
 
     Attributes:
-        past: what is remembered of epochs that are over.
+        past: the finished epochs, as far as they are remembered.
     """
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class Remembering:
     def end_epoch(
         self, number: int, statistics: Statistics, local: float, layout: Layout
     ) -> PastEpoch:
-        """Keep the epoch that is over, and begin the next; what was decided is added later.
+        """Keep the epoch that is over, and begin the next; the decision is added later.
 
         Args:
             number: which epoch it is.
-            statistics: what was seen in it.
+            statistics: the facts of it.
             local: the share of tuples that stayed on their node, between keyed operators.
-            layout: the job as it was laid out.
+            layout: the layout of the job.
         """
         size, pause = self._moved or (None, None)
         ended = PastEpoch(
@@ -89,9 +89,9 @@ class Remembering:
         return ended
 
     def decided(self, epoch: int, decision: PastDecision) -> None:
-        """Tell what was decided at the end of an epoch.
+        """Add the decision at the end of an epoch.
 
-        Loads of operators whose keys it gives other groups are forgotten: they were other groups.
+        Loads of operators whose keys it gives other groups are forgotten, as groups have changed.
         """
         epochs = tuple(
             replace(known, decision=decision) if known.epoch == epoch else known
@@ -103,7 +103,7 @@ class Remembering:
 
 
 def parts_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Return what a plan speaks of, part by part."""
+    """Return the parts of a plan that decide something."""
     found = [] if plan.nodes is None else [("nodes", str(plan.nodes))]
     for field in fields(plan):
         if field.name in {"nodes", "notes"}:
@@ -119,9 +119,10 @@ def parts_of(plan: Plan) -> tuple[tuple[str, str], ...]:
 def expected_loads(
     seen: PastEpoch, groups: Mapping[str, GroupStatistics], old: Layout, new: Layout
 ) -> dict[str, float]:
-    """Return by node the CPU seconds a second that an epoch would have had under another layout.
+    """Return each node's CPU seconds a second in an epoch, if it had another layout.
 
-    It is known where only key groups of observed load change their node; else nothing is returned.
+    It is known if only key groups of observed load change their node; otherwise the result is
+    empty.
     """
     loads = defaultdict(float, seen.loads)
     for name, home in new.homes.items():
@@ -141,7 +142,7 @@ def expected_loads(
 
 
 def _averaged(before: PastGroups | None, seen: GroupStatistics) -> PastGroups:
-    """Return the averages of loads once an epoch has come to those before."""
+    """Return the averages of loads with one more epoch."""
     found = {}
     for name in RESOURCES:
         now, past = getattr(seen, name), getattr(before, name, None)

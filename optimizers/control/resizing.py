@@ -1,4 +1,4 @@
-"""Placing operators that a decision resizes: which key groups move, by what goes between them."""
+"""Placing operators that a decision resizes: which key groups move, by the traffic between them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,15 +21,15 @@ def placed_by_traffic(
 ) -> Plan:
     """Return a decision that also places the operators which it gives other numbers of instances.
 
-    Their instances are those of `Deployment.resized`. Groups move as few as there, but those that
-    talk to each other move together. Operators that the decision places, or whose groups' loads and
-    traffic were not observed, are left to `Plan.amended`.
+    Their instances are those of `Deployment.resized`. The same number of groups moves, but groups
+    with traffic between them move together. Operators that the decision places, or whose groups'
+    loads and traffic were not observed, are left to `Plan.amended`.
 
     Args:
         decision: what is to change.
         topology: the job as it runs.
         cluster: the machines.
-        statistics: what was seen of it.
+        statistics: the facts about it.
         current: the plan in force.
     """
     old = Layout.of(topology, cluster, current)
@@ -39,7 +39,7 @@ def placed_by_traffic(
     # 1. Where everything would be if only numbers of groups counted.
     whole = replace(current, placement={**old.homes, **current.placement})
     later = whole.amended(decision, cluster).placement
-    # 2. All operators that these talk to, themselves included; the others draw groups to them.
+    # 2. All operators with traffic to or from these, themselves included: the others draw groups.
     hops = [hop for hop in statistics.traffic if set(hop) & set(names)]
     involved = [name for name in topology.order if any(name in hop for hop in hops)]
     numbers = {node: n for n, node in enumerate(_nodes(involved, later))}
@@ -71,7 +71,7 @@ def placed_by_traffic(
 
 
 def _resized(decision: Plan, old: Layout, statistics: Statistics) -> list[str]:
-    """Return the operators whose groups are to be chosen by what was seen of them."""
+    """Return the operators whose groups are to be chosen by observed loads and traffic."""
     talking = {name for hop, seen in statistics.traffic.items() if len(seen) for name in hop}
     return [
         name

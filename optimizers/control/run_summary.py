@@ -1,4 +1,4 @@
-"""What came of a run, on any engine: one table, and one JSON document."""
+"""The summary of a run, on any engine: one table, and one JSON document."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,12 +23,12 @@ from optimizers.topology import Topology
 from sketches.values import FrozenMap
 
 NOTHING = "-"
-"""What stands where an engine knows nothing."""
+"""Printed where an engine does not know a fact."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What came of a run, or of some of its batches.
+    """The summary of a run, or of some of its batches.
 
     Attributes:
         batches: how many batches it is about: those that the run remembers.
@@ -36,19 +36,19 @@ class RunSummary:
         seconds: how long that took.
         operators: what each operator did, in the order of the job.
         edges: what each edge carried.
-        decisions: what the optimizer said.
+        decisions: the optimizer's decisions.
         taken_over: how many keys changed their instance.
-        latency: how long tuples took until all that came of them was done; None where the engine
-            does not tell.
-        times: where the time of the last batches went; empty where the engine does not tell.
+        latency: how long tuples took until all their results were done; None where the engine does
+            not know.
+        times: where the time of the last batches went; empty where the engine does not know.
         first: the number of the first batch.
-        changed: with how many of the batches another plan came into force.
+        changed: how many of the batches brought another plan into force.
         makespan: CPU seconds that the batches would have taken together with a core for each
             instance and a free network, see `optimizers.control.summary.makespan`; None where the
-            engine does not tell.
-        sources: what came to each source in all epochs that are over, as far as that is known.
-        nodes: the names of the nodes that are there; none of some batches only.
-        wanted: how many nodes the plan in force wants; None for as many as there are.
+            engine does not know.
+        sources: what came to each source in all finished epochs, as far as that is known.
+        nodes: the names of the nodes that are there; empty for some batches only.
+        wanted: how many nodes the plan in force wants; None for the present number.
     """
 
     batches: int
@@ -106,7 +106,7 @@ class RunSummary:
 
         Args:
             job: the job.
-            batches: the batches; how long tuples took is kept where it is one.
+            batches: the batches; the latency is kept if there is only one.
         """
         came = (
             instance.tuples
@@ -141,7 +141,7 @@ class RunSummary:
 
     @property
     def remote_bytes(self) -> float | None:
-        """How many bytes went to another node; None where the engine does not tell."""
+        """How many bytes went to another node; None where the engine does not know."""
         known = [edge.remote_bytes for edge in self.edges]
         return None if None in known else sum(size for size in known if size is not None)
 

@@ -1,4 +1,4 @@
-"""When an optimizer is asked, and how much is remembered of what it said."""
+"""When an optimizer is asked, and how many decisions are remembered."""
 
 from dataclasses import dataclass, fields
 from typing import Self
@@ -7,7 +7,7 @@ from optimizers.errors import InvalidValueError
 from sketches.checks import amount, whole
 
 REMEMBERED = 1_000
-"""How many batches, and how many decisions, are kept unless it is said otherwise."""
+"""How many batches, and how many decisions, are kept by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Asking:
             force with the first batch that begins after its answer, and it is not asked again
             before. Results are the same, but equal runs need not change plans after equal batches.
         remember: how many batches, and how many decisions, are kept in full, at most; older ones
-            count in sums only. Of a job with thousands of instances fewer batches are kept.
+            count in sums only. Fewer batches are kept of a job with thousands of instances.
     """
 
     every: int = 10
@@ -42,5 +42,5 @@ class Asking:
 
     @classmethod
     def of(cls, settings: "Asking") -> Self:
-        """Return these settings alone, of a value that has others as well, such as an engine."""
+        """Return these settings of a value that has others as well, such as an engine."""
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})

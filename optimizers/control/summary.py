@@ -1,4 +1,4 @@
-"""What happened in a batch, on any engine."""
+"""The summary of a batch, on any engine."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from sketches.values import FrozenMap
 
 
 class Spread(NamedTuple):
-    """How some times spread, in seconds; all zero where there are none."""
+    """The distribution of some times, in seconds; all zero where there are none."""
 
     mean: float
     p50: float
@@ -37,7 +37,7 @@ class Messages(NamedTuple):
     """Messages from the instances of an edge back to those that send to them.
 
     Attributes:
-        sent: how many went by themselves.
+        sent: how many travelled alone.
         carried: how many travelled with a tuple.
     """
 
@@ -46,12 +46,12 @@ class Messages(NamedTuple):
 
 
 class StateMoves(NamedTuple):
-    """The state that moved as a plan came into force.
+    """The state that moved when a plan came into force.
 
     Attributes:
         keys: how many keys got another instance or node.
         bytes: how much state travelled between nodes.
-        pause: for how many seconds the instance waited that waited longest for state.
+        pause: the longest time in seconds that an instance waited for state.
     """
 
     keys: int
@@ -66,18 +66,16 @@ class InstanceSummary:
     Attributes:
         operator: its operator.
         number: which of the operator's instances it is.
-        node: where it was.
+        node: where it was planned to be.
         tuples: how many tuples it received.
         emitted: how many it emitted.
         seconds: CPU seconds of the operator's own work.
         shipping: CPU seconds for sending what it emitted.
         taken_over: how many keys it got from other instances.
-        wall: seconds of the operator's own work by the clock on the wall; None where the engine
-            does not tell.
-        host: the host on which it really was; None where nodes are imaginary.
-        remote_in: how large the tuples were that came from other hosts; None where the engine does
-            not tell.
-        remote_out: how large the tuples were that it sent to other nodes; None likewise.
+        wall: wall-clock seconds of the operator's own work; None where the engine does not know.
+        host: the host on which it really ran; None where nodes are virtual.
+        remote_in: how many bytes came from other hosts; None where the engine does not know.
+        remote_out: how many bytes it sent to other nodes; None likewise.
         state_bytes: how much state it held at the end; None where it did not look.
     """
 
@@ -100,23 +98,23 @@ class InstanceSummary:
 class BatchSummary:
     """One batch, as it was executed, on any engine.
 
-    What an engine does not know is None: Spark does not tell when each tuple was done, and
-    instances there do not talk to senders.
+    Facts that an engine does not know are None: Spark does not know when each tuple was done, and
+    its instances do not report to senders.
 
     Attributes:
         batch: its number.
         planned: the batch with which the plan in force came.
         seconds: how long it took: on Spark from the first task to the commit, in the simulation
-            from its begin until all that came in with it was done.
+            from its begin until all its tuples were done.
         instances: what each instance did; sources once for each of their partitions.
         edges: what each edge carried.
-        skipped: how many rows each operator could not take in that were left out; see `OnError`.
-        aside: how many it could not take in that were handed aside.
+        skipped: how many bad rows of each operator were left out; see `OnError`.
+        aside: how many of them were handed aside.
         start: when it began, in seconds of the stream.
-        latency: how long tuples that came in with it took until all that came of them was done.
+        latency: how long its tuples took until all their results were done.
         moved: the state that moved as it began.
         messages: by edge, the messages from instances back to their senders.
-        time: where its time went, of all that it took, with planning and the commit.
+        time: where its time went, with planning and the commit.
         makespan: how long it would have taken in CPU seconds if each instance had a core of its
             own and the network were free; see `makespan`.
     """
@@ -140,7 +138,7 @@ class BatchSummary:
 
     @property
     def changed(self) -> bool:
-        """Whether another plan came into force with it, in place of one before."""
+        """Whether another plan came into force with it."""
         return self.planned == self.batch > 0
 
     @property
@@ -149,7 +147,7 @@ class BatchSummary:
         return sum(instance.taken_over for instance in self.instances)
 
     def locality(self, edges: Sequence[EdgeName] | None = None) -> float:
-        """Return the share of tuples that stayed on their node, on some edges or all; 1 of none."""
+        """Return the share of tuples that stayed on their node, on some edges or all; 1 if none."""
         chosen = [self.edges[name] for name in (edges or self.edges) if name in self.edges]
         tuples = sum(edge.tuples for edge in chosen)
         return sum(edge.local for edge in chosen) / tuples if tuples else 1.0
@@ -163,7 +161,7 @@ class BatchSummary:
         return tuple(found[number] for number in sorted(found))
 
     def imbalance(self, operator: str) -> float:
-        """Return how many times the average load the fullest instance had; 1 without any load."""
+        """Return the load of the fullest instance, in averages; 1 without any load."""
         loads = self.loads(operator)
         return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
 
@@ -175,7 +173,7 @@ def makespan(instances: Sequence[InstanceSummary], layout: Layout) -> float:
 
     Args:
         instances: what each instance did in a batch.
-        layout: the job as it was laid out.
+        layout: the layout of the job.
     """
     job, stages = layout.topology, layout.stage_of
     busy: dict[int, dict[tuple[str, int], float]] = defaultdict(lambda: defaultdict(float))

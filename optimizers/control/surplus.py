@@ -1,4 +1,4 @@
-"""Which nodes are given back where a decision says only how many are wanted."""
+"""Which nodes to drain if a decision says only how many are wanted."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,8 +13,8 @@ from optimizers.topology import Topology
 def naming_drains(decision: Plan, topology: Topology, cluster: Cluster, current: Plan) -> Plan:
     """Return a decision that also names the nodes it drains, if it wants fewer than there are.
 
-    Those with fewest instances are left first, the least capable and then the last of several. A
-    node that the decision adds, or places something on, stays.
+    Those with fewest instances are drained first; of several, the least capable and then the last.
+    A node that the decision adds, or places something on, stays.
 
     Args:
         decision: what is to change.
@@ -31,7 +31,7 @@ def naming_drains(decision: Plan, topology: Topology, cluster: Cluster, current:
     many = len(working) - decision.nodes
     if many <= 0:
         return decision
-    # 1. What the decision itself speaks of is wanted.
+    # 1. Nodes that the decision names are wanted.
     wanted = {node.name for node in decision.add}
     wanted.update(name for home in decision.placement.values() for name in home.nodes)
     if len(working) - len(wanted) < many:
@@ -40,7 +40,7 @@ def naming_drains(decision: Plan, topology: Topology, cluster: Cluster, current:
             f"nodes={decision.nodes}, and the same plan adds nodes or places instances on "
             f"{len(kept)}: {kept}; place them on {decision.nodes}, or want more nodes"
         )
-    # 2. Of the others go those that least has to leave.
+    # 2. Of the others go those with least on them.
     homes = Layout.of(topology, cluster, current).homes
     instances = Counter(name for home in homes.values() for name in home.nodes)
     others = [node for node in reversed(working) if node.name not in wanted]

@@ -1,4 +1,4 @@
-"""Where batches went with their time: a table for people."""
+"""Where the time of batches went: a table to read."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,8 @@ from optimizers.batch_time import BatchTime, StageTime
 def time_rows(times: Sequence[BatchTime]) -> list[list[str]]:
     """Return the mean seconds of the last batches whose stages are those of the last, by stage.
 
-    The first row is the head, the last one of all stages together. Empty where nothing is known.
+    The first row is the head, the last one is for all stages together. Empty where nothing is
+    known.
     """
     if not times:
         return []

@@ -1,4 +1,4 @@
-"""Balanced keys: which instance owns which key, so that all instances get as much to do."""
+"""Balanced keys: which instance owns which key, so that all instances get equal work."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Any grouping as a strategy: it is decided for wherever it fits."""
+"""Any grouping as a strategy, on every edge that it fits."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ class Everywhere(Optimizer):
 
     @property
     def name(self) -> str:
-        """How the strategy is called in notes and reports."""
+        """The name of the strategy in notes and reports."""
         return f"Everywhere({self.grouping.kind})"
 
     def plan(

@@ -13,9 +13,9 @@ from optimizers.topology import Topology
 
 @dataclass(frozen=True)
 class Fixed(Optimizer):
-    """Decides what you wrote down, every time.
+    """Decides for the same plan every time.
 
-    For what you know better than any strategy, and as a step of a chain.
+    Use it to set parts of a plan by hand, alone or as a step of a chain.
 
     Attributes:
         decision: the plan to decide for.

@@ -5,7 +5,7 @@ from optimizers.topology import Topology
 
 
 def free_edges(topology: Topology) -> list[Edge]:
-    """Return the edges on which it can be decided, tuple by tuple, which instance takes it."""
+    """Return the edges whose tuples can each go to any instance."""
     return [edge for edge in topology.edges if _is_free(topology, edge)]
 
 

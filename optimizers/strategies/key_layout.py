@@ -1,4 +1,4 @@
-"""Who owns which key under a layout, how local that is, and what another division would move."""
+"""The owners of keys under a layout, their locality, and what another division would move."""
 
 import math
 from collections.abc import Mapping
@@ -33,13 +33,13 @@ Hops: TypeAlias = Mapping[EdgeName, KeyPairs]
 Division: TypeAlias = dict[str, RoutingTable]
 """The instance of each known key of some operators."""
 
-_NOWHERE = -1  # the node of an instance that has no key group, so that no key can be on it
+_NOWHERE = -1  # the node of an instance without key groups, and so without keys
 
 
 def one_owner_a_key(topology: Topology, operator: str) -> bool:
-    """Return whether keys reach an operator by hash or table, so that a table may say where.
+    """Return whether an operator gets keys by hash or table, so that a table can route them.
 
-    Nothing routes the keys of a source, and keys that are split over instances have no one place.
+    Keys of a source are not routed, and keys that are split over instances have several places.
     """
     groupings = [topology.grouping(*edge.name) for edge in topology.inputs(operator)]
     return bool(groupings) and all(isinstance(g, Fields | KeyTable) for g in groupings)
@@ -47,7 +47,7 @@ def one_owner_a_key(topology: Topology, operator: str) -> bool:
 
 @dataclass(frozen=True)
 class KeyLayout:
-    """The keyed operators of some hops as a layout has them: their instances, nodes and keys.
+    """The keyed operators of some hops under a layout: their instances, nodes and keys.
 
     >>> from optimizers import Cluster, Plan, Topology
     >>> job = Topology.source("s").then("a", key="k", parallelism=3).then("b", key="l")
@@ -97,7 +97,7 @@ class KeyLayout:
         }
 
     def table(self, name: str) -> KeyTable | None:
-        """Return the table that keys of an operator go by; None where it names no key."""
+        """Return the table that routes an operator's keys; None where it names no key."""
         table = self.layout.owners(name).table
         return table if table is not None and len(table) else None
 
@@ -123,17 +123,17 @@ class KeyLayout:
 
     @property
     def chance(self) -> float:
-        """How likely two keys are on one node if neither is routed on purpose."""
+        """The probability that two keys are on one node if both are routed at random."""
         shares = self.capacities(self.names)
         shares /= shares.sum(axis=1, keepdims=True)
         places = {name: place for place, name in enumerate(self.names)}
         return float(np.mean([shares[places[a]] @ shares[places[b]] for a, b in self.hops]))
 
     def luck(self, hops: Hops) -> float:
-        """Return how far from `chance` keys that are routed at random may come.
+        """Return how far keys that are routed at random may be from `chance`.
 
-        That is one standard deviation at most, with each key's place chosen by itself: few heavy
-        keys can be lucky, many light ones cannot.
+        That is one standard deviation at most, with independent places of keys: a few heavy keys
+        can be lucky, many light ones cannot.
         """
         total = sum(pairs.total for pairs in hops.values())
         concentration = 0.0
@@ -147,8 +147,8 @@ class KeyLayout:
     def capacities(self, names: tuple[str, ...]) -> Floats:
         """Return what each node can take of each operator, of shape (operators, nodes).
 
-        That is nothing where the operator has no instance, and nothing where a node drains, but
-        where that would leave the operator without any node.
+        That is 0 where the operator has no instance, and 0 where a node drains, unless that leaves
+        the operator without any node.
         """
         power = np.array([self.cluster.node(node).capacity for node in self.nodes])
         counts = np.stack([self._counts(name) for name in names])
@@ -164,7 +164,7 @@ class KeyLayout:
         ]
 
     def divided(self, graph: KeyGraph, partition: Partition) -> Division:
-        """Return the instance of each key, where a partition says its node."""
+        """Return the instance of each key, given its node in a partition."""
         found = {}
         for place, (name, column) in enumerate(zip(graph.names, graph.columns, strict=True)):
             usable, node_of = self._usable(name), self._usable_nodes(name)
@@ -179,10 +179,10 @@ class KeyLayout:
         return found
 
     def kept(self, division: Division) -> Division:
-        """Return the division with the owners of now of all keys that it says nothing about.
+        """Return the division, with the present owners of all keys that are not in it.
 
-        Without that, keys that were not seen lately would go back to where their hash sends
-        them, and their state would have to move for nothing. Only from nodes that drain they go.
+        Otherwise keys that were not seen lately would go back to the instance of their hash, and
+        their state would move for nothing. They leave only nodes that drain.
         """
         whole = {}
         for name, table in division.items():
@@ -191,10 +191,10 @@ class KeyLayout:
         return whole
 
     def in_groups(self, division: Division, graph: KeyGraph | None = None) -> dict[str, GroupTable]:
-        """Return key groups for all keys of a division, each one of its instance's.
+        """Return key groups for all keys of a division, each a group of its instance.
 
-        Keys of the graph are put beside those that they belong to. Others stay in their group
-        where that is one of their instance, and else get one by hash.
+        Keys of the graph are put beside those that they belong to. Others stay in their group if
+        that is on their instance, and otherwise get one by hash.
         """
         found = {}
         filled = {} if graph is None else self._filled(division, graph)
@@ -213,7 +213,7 @@ class KeyLayout:
 
         Args:
             hops: the pairs.
-            division: who is to own the keys; if left out, it is as now.
+            division: the owners to be; by default the present ones.
         """
         local = total = 0.0
         for hop, pairs in hops.items():
@@ -249,9 +249,9 @@ class KeyLayout:
         return size / tuples if tuples and size else None
 
     def _under(self, name: str, division: Division | None) -> KeyOwners:
-        """Return who owns the keys of an operator; those that are not divided stay where they are.
+        """Return the owners of an operator's keys; keys that are not divided stay where they are.
 
-        That is with their key group: a division knows all keys that tables name.
+        They stay with their key group: a division has all keys that tables name.
         """
         owners = self.layout.owners(name)
         return owners if division is None else replace(owners, table=division[name])
@@ -272,7 +272,7 @@ class KeyLayout:
         return np.bincount(self.node_of[name][self._usable(name)], minlength=len(self.nodes))
 
     def _unseen(self, name: str, old: KeyTable, new: RoutingTable) -> tuple[KeyColumn, Parts]:
-        """Return the keys of a table that another does not know, and who is to own them."""
+        """Return the keys of a table that are not in another, and their owners."""
         known, _ = new.find(old.column)
         column = old.column.take(np.flatnonzero(~known))
         owners = self.owners(name, column)
@@ -284,21 +284,21 @@ class KeyLayout:
         return column, owners
 
     def _stayed(self, name: str, keys: KeyColumn, instances: Parts) -> Parts:
-        """Return the group of each key: as now where its instance has that, else one by hash."""
+        """Return the group of each key: the present one if its instance has it, or by hash."""
         owners = self.group_owners[name]
         groups = self.layout.owners(name).group_of(keys)
         moving = np.flatnonzero(owners[groups] != instances)
         order = np.argsort(owners, kind="stable").astype(np.int32)
         counts = np.bincount(owners, minlength=len(self.node_of[name]))
         firsts = np.cumsum(counts) - counts
-        # A large number by hash, of which each instance takes the part that it has groups for.
+        # A large number by hash; each instance takes it modulo the number of its groups.
         chance = hash_parts(keys.take(moving), len(owners), choice=1, seed=self.seed)
         there = instances[moving]
         groups[moving] = order[firsts[there] + chance * counts[there] // len(owners)]
         return groups
 
     def _filled(self, division: Division, graph: KeyGraph) -> dict[str, GroupTable]:
-        """Return the groups of the keys of a graph, those together that belong together."""
+        """Return the groups of the keys of a graph, with keys that belong together in one group."""
         instances, nodes, home = [], [], []
         for name, column in zip(graph.names, graph.columns, strict=True):
             instances.append(division[name].assign(column))

@@ -1,4 +1,4 @@
-"""Which pairs of keyed operators tables can bring together, and why there may be none."""
+"""The pairs of keyed operators that tables can bring together, and why there may be none."""
 
 from optimizers.statistics import Statistics
 from optimizers.strategies.key_layout import Hops, one_owner_a_key
@@ -6,7 +6,7 @@ from optimizers.topology import Topology
 
 
 def decidable_pairs(topology: Topology, statistics: Statistics) -> Hops:
-    """Return the key pairs that were seen, of hops whose keys a table may route."""
+    """Return the observed key pairs of hops whose keys a table may route."""
     return {
         hop: pairs
         for hop, pairs in statistics.pairs.items()
@@ -15,7 +15,7 @@ def decidable_pairs(topology: Topology, statistics: Statistics) -> Hops:
 
 
 def hindrance(topology: Topology) -> str:
-    """Return why there can be no pairs of keys that tables could bring together; empty if some."""
+    """Return why no pairs of keys can be brought together by tables; empty if some can."""
     if not any(operator.keyed for operator in topology.operators):
         return "no operator has a key"
     if not topology.keyed_hops:

@@ -22,12 +22,12 @@ from optimizers.strategies.locality_published import PublishedLocality
 from optimizers.topology import Topology
 from sketches import checks
 
-# Before a second epoch, persistence is unknown. 0.75 is worth as many future epochs (3) as all
-# values of `lasting` from 0 to 1, each as likely, with those above 0.95 taken for 0.95.
+# Before a second epoch, persistence is unknown. 0.75 is worth 3 future epochs, the mean over a
+# uniform `lasting` from 0 to 1 that is capped at 0.95.
 _UNKNOWN_LASTING = 0.75
 _MOST_LASTING = 0.95
 _LEAST_LEARNED = 0.01
-_SURE = 2.0  # standard deviations, below which what seems to have lasted is put down to luck
+_SURE = 2.0  # standard deviations, below which apparent persistence counts as luck
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,14 @@ class Locality(Optimizer):
     to move, judged by pairs it was not made from.
 
     Attributes:
-        imbalance: how many times the average load of its operator an instance may get.
+        imbalance: the largest load of an instance, in averages of its operator.
         offline: whether to decide only once, from the first statistics.
-        memory: how much the pairs of an epoch still count an epoch later.
+        memory: the weight of an epoch's pairs one epoch later.
         worth: how much a new routing has to gain, until it is outdated, for each unit that moves:
-            bytes for each byte where sizes are known, else tuples that become local for each key.
-            0 proposes always.
+            bytes per byte where sizes are known, else local tuples per key. 0 always proposes.
         inertia: what share of a key's tuples must become local for it to move.
-        adopts: whether keys that no table knows are to be given an owner beside their partners,
-            once the batch they first came in is over; else they stay where their hash sends them.
+        adopts: whether unknown keys get an owner beside their partners after their first batch;
+            else they stay where their hash sends them.
         tries: how many times to divide from scratch; the best is taken.
         seed: equal seeds give equal answers.
 
@@ -134,7 +133,7 @@ class Locality(Optimizer):
         return Plan(routing=tables, adopt=tuple(tables) if self.adopts else (), notes=(note,))
 
     def divide(self, layout: KeyLayout, graph: KeyGraph) -> Division:
-        """Return an owner for each key of a graph, and for those that have one now."""
+        """Return an owner for each key of a graph, and for keys that have one now."""
         partition = partition_keys(
             graph,
             len(layout.nodes),
@@ -153,12 +152,12 @@ class Locality(Optimizer):
     ) -> dict[str, float]:
         """Estimate what the proposal will gain until it is outdated, and what it moves.
 
-        The gain is that of a routing made without some of the last epoch's pairs, on those: what
-        it has merely learned by heart does not count.
+        The gain is measured for a routing made without some of the last epoch's pairs, on these
+        pairs: what a routing has merely learned by heart does not count.
         """
         lasting = trial.lasting
         tuples = sum(pairs.total for pairs in trial.evidence.seen.values())
-        # What lasts fades from epoch to epoch; this is the sum over all epochs to come.
+        # The gain fades from epoch to epoch; this is the sum over all epochs to come.
         gained = (trial.local_now - trial.local_then) * tuples * lasting / (1 - lasting)
         figures = {**trial.figures, "lasting": lasting}
         keys, size = layout.moving(proposal, statistics)
@@ -173,7 +172,7 @@ class Locality(Optimizer):
 
 @dataclass(frozen=True)
 class _Trial:
-    """What can be learned from some of the pairs, tried on those that were kept out of it."""
+    """What can be learned from some of the pairs, tested on those held out."""
 
     strategy: Locality
     layout: KeyLayout
@@ -181,12 +180,12 @@ class _Trial:
 
     @cached_property
     def local_then(self) -> float:
-        """The share of the pairs that were kept out that the owners of now have local."""
+        """The share of the pairs held out that is local under the present owners."""
         return self.layout.locality(self.evidence.tested)
 
     @cached_property
     def local_now(self) -> float:
-        """The share of them that owners have local that were learned from the others."""
+        """The share of them that is local under owners learned from the others."""
         return self.layout.locality(self.evidence.tested, self.learned)
 
     @property
@@ -206,22 +205,22 @@ class _Trial:
         tested = self.evidence.tested
         with_past = self.layout.locality(tested, self._with_past)
         without_past = self.layout.locality(tested, self._without_past)
-        # A difference between two shares of that many tuples varies by no more than that.
+        # A difference between two shares of that number of tuples varies by no more than that.
         deviation = 1 / math.sqrt(sum(pairs.total for pairs in tested.values()))
         return without_past - with_past <= _SURE * deviation
 
     @property
     def learned(self) -> Division:
-        """What the pairs teach that are not kept out."""
+        """What the pairs teach that are not held out."""
         return self._with_past if self.keeps_past else self._without_past
 
     @cached_property
     def lasting(self) -> float:
-        """How much of what could be learned an epoch ago still holds, from 0 to 1.
+        """How much of what could be learned an epoch ago is still true, from 0 to 1.
 
         It is compared with what can be learned from the last epoch, on pairs that neither knows.
-        The routing in force is no measure: it may be much older, and when it holds no longer, a
-        new one may do so all the same.
+        The routing in force is no measure: it may be much older, and outdated where a new one would
+        not be.
         """
         past = self.evidence.past
         if not past:

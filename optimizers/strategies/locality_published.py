@@ -1,4 +1,4 @@
-"""Locality as its paper has it: the baseline that `Locality` is compared with."""
+"""Locality by its paper's method: the baseline that `Locality` is compared with."""
 
 from dataclasses import dataclass
 

@@ -33,21 +33,20 @@ class Osg(Optimizer):
     >>> Osg().plan(job, Cluster.uniform(2), seen, Plan()).scheduling
     FrozenMap({('tweets', 'reach'): LeastWork(200 tuples known, messages=0.05)})
 
-    It is about operators without state, whose tuples any instance can take, and which are fed by
-    an edge that names a key: the column that the cost of a tuple depends on. What was measured of
-    costs is given to the senders, which then send each tuple to the instance that will be done
-    with it first. Instances that are slower than the others get less. Where the costs that one
-    half of the instances has measured do not foretell those of the other half, keys say nothing of
-    costs, and all stays as it is.
+    It works on operators without state, whose tuples any instance can take, and which are fed by an
+    edge that names a key: the column that the cost of a tuple depends on. Senders get the measured
+    costs, and send each tuple to the instance that will finish it first. Slower instances get less.
+    If the costs measured by one half of the instances do not predict those of the other half, keys
+    say nothing about costs, and all stays as it is.
 
     Attributes:
-        messages: how many reports an instance may send for each tuple, where it can report at all.
+        messages: the most reports per tuple, where instances can report at all.
         tolerance: how many average tuples' cost an instance may be off what its sender expects,
             before it reports.
-        keys: of how many keys the costs are kept by themselves, by each sender.
-        lasting: how much the costs of an epoch still count an epoch later.
+        keys: for how many keys each sender keeps separate costs.
+        lasting: the weight of an epoch's costs one epoch later.
         change: by how much costs or paces must have changed for senders to get new ones.
-        least_explained: how much of the differences between the costs of keys must be foretold.
+        least_explained: how much of the differences between the costs of keys must be predicted.
 
     References:
         N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola, "Online scheduling for

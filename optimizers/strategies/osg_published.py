@@ -1,4 +1,4 @@
-"""Osg as its paper has it: the baseline that `Osg` is compared with."""
+"""Osg by its paper's method: the baseline that `Osg` is compared with."""
 
 from dataclasses import dataclass
 
@@ -15,9 +15,8 @@ from optimizers.topology import Topology
 class PublishedOsg(Optimizer):
     """Decides which instance gets each tuple by the paper's method.
 
-    Instances and schedulers learn from each other while they run; nothing is decided here but to
-    let them. Where instances cannot report, as within a batch on Spark, tuples are dealt out in
-    turn.
+    Instances and schedulers learn from each other while they run; the plan only turns that on.
+    Where instances cannot report, as within a batch on Spark, tuples are dealt out in turn.
 
     >>> from optimizers import Cluster, Plan, Statistics
     >>> job = Topology.source("tweets").then("reach", parallelism=2, edge_key="author")
@@ -26,7 +25,7 @@ class PublishedOsg(Optimizer):
 
     Attributes:
         window: after how many tuples an instance looks whether its costs are stable.
-        tolerance: how far they may move to be called stable.
+        tolerance: how far costs may move and still count as stable.
         seed: of the hashes of its sketches.
 
     References:
