@@ -126,7 +126,10 @@ def main(arguments=None):
         until=min(time.time() + 60 * options.minutes, 2**40),
         patience=options.patience,
     )
-    search(names, ledger, limits, options.processes)
+    try:
+        search(names, ledger, limits, options.processes)
+    finally:
+        ledger.write()
     return summary(names, ledger)
 
 

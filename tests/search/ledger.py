@@ -2,11 +2,15 @@
 
 import hashlib
 import json
+import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 FOUND = ("failed", "aborted", "hung", "broken")
 """States of properties for which something was found."""
+
+PAUSE = 10.0
+"""Seconds between two writings of all entries, which name all files that each property loads."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Ledger:
     def __init__(self, folder: Path, seed: int):
         self.folder, self.seed = folder, seed
         self.entries: dict[str, Entry] = {}
+        self.written = -PAUSE
 
     @classmethod
     def resumed(cls, folder: Path, root: Path) -> "Ledger":
@@ -62,15 +67,21 @@ class Ledger:
         return self.entries.get(name, Entry())
 
     def put(self, name: str, entry: Entry) -> None:
-        """Keep what is known of a property now, if that is another thing than before."""
+        """Keep what is known of a property now; it is on disk after a pause, or at the end."""
         if entry == self.of(name):
-            return  # all is written each time
+            return
         self.entries[name] = entry
+        if time.monotonic() - self.written >= PAUSE:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is known of all properties."""
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = {each: asdict(known) for each, known in sorted(self.entries.items())}
         fresh = self.folder / "progress.json.new"
         fresh.write_text(json.dumps({"seed": self.seed, "properties": properties}), "utf-8")
         fresh.replace(self.folder / "progress.json")
+        self.written = time.monotonic()
 
     def keep_report(self, name: str, entry: Entry, text: str) -> Entry:
         """Write down what was found for a property."""
