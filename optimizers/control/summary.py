@@ -75,7 +75,8 @@ class InstanceSummary:
         wall: wall-clock seconds of the operator's own work; None where the engine does not know.
         host: the host on which it really ran; None where nodes are virtual.
         remote_in: how many bytes came from other hosts; None where the engine does not know.
-        remote_out: how many bytes it sent to other nodes; None likewise.
+        remote_out: how many bytes it sent to other nodes; None likewise, and where tasks ran on
+            other hosts than was planned.
         state_bytes: how much state it held at the end; None where it did not look.
     """
 

@@ -8,6 +8,7 @@ import numpy as np
 from optimizers.cluster import Cluster
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics, InstanceStatistics
+from optimizers.runtime.driver.sent_bytes import unsure_senders
 from optimizers.runtime.driver.state_sizes import HeldState
 from optimizers.runtime.observe.call_models import ModelOf
 from optimizers.runtime.observe.call_sums import FACTORS
@@ -163,19 +164,16 @@ class LoadCollector:
             np.add.at(sums["remote_in"], at, mine["bytes"] - mine["local_bytes"])
 
     def _note_hosts(self, reports: Reports) -> None:
-        """Note where instances were; and of what it is not known how much it sent to other hosts.
-
-        A sender goes by where its targets are planned to be.
-        """
+        """Note where instances were, and which may be wrong about what they sent elsewhere."""
+        for name in unsure_senders(reports, self._layout):
+            self._unknown[name] |= {"remote_out", "instance_remote_out"}
         if not reports.columns["host"].lengths.any():
             return  # nodes are imaginary
         words, codes = np.unique(reports.hosts, return_inverse=True)
-        known, misplaced = words.tolist(), set()
+        known = words.tolist()
         numbers, busy = reports.numbers("instance"), reports.numbers("tuples") > 0
         for name, tasks in reports.tasks.items():
-            nodes, hosts = np.array(self._layout.homes[name].nodes), self._hosts[name]
-            if (words[codes[tasks]] != nodes[numbers[tasks]]).any():
-                misplaced.add(name)
+            nodes, hosts = self._layout.homes[name].nodes, self._hosts[name]
             tasks = tasks[busy[tasks]]  # noqa: PLW2901
             # The first and the last of the hosts of each instance: one, if it was on one.
             ends = np.full((2, len(nodes)), len(known), dtype=np.int64)
@@ -186,9 +184,6 @@ class LoadCollector:
             for number in np.flatnonzero(ends[1] >= 0).tolist():
                 one = first[number] == last[number]
                 hosts[number] = (known[first[number]] or None) if one else None
-        for edge in self._layout.topology.edges:
-            if edge.target in misplaced and edge.target not in self._layout.attached:
-                self._unknown[edge.source] |= {"remote_out", "instance_remote_out"}
 
     def _group_seconds(self, name: str, known: Known) -> Floats | None:
         """Return CPU seconds by key group, without what calls take; None where not known.

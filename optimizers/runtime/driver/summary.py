@@ -9,6 +9,7 @@ from optimizers.control.summary import BatchSummary, InstanceSummary, makespan
 from optimizers.layout import Instance, Layout
 from optimizers.operators import OnError
 from optimizers.runtime.driver.collector import edge_statistics, edge_sums
+from optimizers.runtime.driver.sent_bytes import unsure_senders
 from optimizers.runtime.task.reports import BadCount, Reports
 from sketches.values import FrozenMap
 
@@ -40,7 +41,7 @@ def summary_of(  # noqa: PLR0913, PLR0917
     columns += [
         _hosts(reports),
         _remote_in(reports, layout),
-        reports.numbers("remote_out").astype(float).tolist(),
+        _remote_out(reports, layout),
         _state_bytes(reports),
     ]
     instances = tuple(
@@ -92,6 +93,15 @@ def _remote_in(reports: Reports, layout: Layout) -> list[float]:
         np.add.at(came, mine["instance"], mine["bytes"] - mine["local_bytes"])
         found[tasks] += came[numbers[tasks]]
     return list(found.tolist())
+
+
+def _remote_out(reports: Reports, layout: Layout) -> list[float | None]:
+    """Return how many bytes each task sent to other hosts; None where that is not known."""
+    unsure, sizes = unsure_senders(reports, layout), reports.numbers("remote_out").astype(float)
+    return [
+        None if name in unsure else size
+        for name, size in zip(reports.operators, sizes.tolist(), strict=True)
+    ]
 
 
 def bad_rows(reports: Reports, layout: Layout, how: OnError) -> dict[str, BadCount]:

@@ -273,6 +273,44 @@ def test_remote_is_by_the_machines_on_which_tasks_ran(tmp_path):
     assert seen.groups["b"].remote_in.sum() == pytest.approx(seen.edges["a", "b"].bytes)
 
 
+def test_what_left_a_host_is_absent_where_parts_were_done_again_on_another(tmp_path):
+    # A host is lost after instance 0 of b has read what a has sent there. All of a is done again
+    # elsewhere, and instance 1 of b gets it from there. Each is where the parcels come from.
+    from optimizers.runtime.local_runner import _for_task  # noqa: PLC0415
+    from optimizers.runtime.task.parcels import REPORT, from_batches  # noqa: PLC0415
+    from optimizers.runtime.task.task import run_source, run_task  # noqa: PLC0415
+
+    job = (
+        Topology.source("s")
+        .then("a", key="k", apply=Count(emit=Emit.TUPLES))
+        .then("b", key="k", parallelism=2)
+    )
+    homes = {"s": Deployment(("x",), ()), "a": Deployment(("x",), (0,) * 128)}
+    homes["b"] = Deployment(("x", "y"), (0, 1) * 64)
+    told = Told(Plan(placement=homes))
+    driver = Driver(tmp_path, job, told, cluster=NODES)
+    assigned = driver.coordinator.assign()
+    work, ticket = assigned.work, assigned.ticket
+    came = list(run_source(work, ticket, "s", 0, rows(1, 500).to_batches(), host="x"))
+    first, again = (list(run_task(work, ticket, 1, 0, came, host=host)) for host in "xy")
+    made = [
+        batch
+        for task, (host, got) in enumerate((("x", first), ("y", again)))
+        for batch in run_task(work, ticket, 2, task, _for_task(got, task), host=host)
+    ]
+    reports = [Reports.from_parcel(p) for p in from_batches(made) if p.edge == REPORT]
+
+    summary = driver.coordinator.commit(assigned, reports, 1.0)
+
+    seen = told.heard[-1]
+    assert seen.edges["a", "b"].local == seen.edges["a", "b"].tuples == 500
+    assert [0.0, 0.0] == seen.instances["b"].remote_in.tolist()
+    assert seen.instances["a"].remote_out is seen.groups["a"].remote_out is None
+    by_name = {one.operator: one for one in summary.instances}
+    assert by_name["a"].remote_out is None
+    assert 0.0 == by_name["s"].remote_out == seen.instances["s"].remote_out.sum()
+
+
 def epochs(folder, job, batches, *, every):
     told = Told()
     driver = Driver(folder, job, told, cluster=NODES, every=every)
