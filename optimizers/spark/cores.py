@@ -2,10 +2,12 @@
 
 import os
 import re
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-_SIZE = re.compile(r"(\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+)\s*([bkmgtp]?)i?b?", re.IGNORECASE)
+_PYTHON = "spark.executor.pyspark.memory"
 _LOCAL = re.compile(r"local\[(\d+|\*)(?:, *\d+)?\]")
 
 
@@ -27,13 +29,35 @@ def cores_of_task(session: SparkSession) -> int:
 
 
 def memory_of_executor(session: SparkSession) -> float | None:
-    """Return how many bytes of memory an executor was given; None where that cannot be read."""
-    said = session.sparkContext.getConf().get("spark.executor.memory", "1g")
-    found = _SIZE.fullmatch(str(said).strip())
+    """Return how many bytes an executor may take with its Python workers; None for any number.
+
+    YARN holds it to what was asked for. Elsewhere the heap of Java has a bound, and what Python
+    takes besides has one only where it is given; a container's own bound is read where it runs.
+    """
+    conf = session.sparkContext.getConf()
+    heap, python = _size(conf, "spark.executor.memory", "1g"), _size(conf, _PYTHON)
+    beyond = _size(conf, "spark.memory.offHeap.size", unit="b")
+    if str(conf.get("spark.memory.offHeap.enabled", "false")).lower() != "true":
+        beyond = 0.0
+    overhead: float | None = 0.0
+    if str(session.sparkContext.master).startswith("yarn"):
+        overhead = _size(conf, "spark.executor.memoryOverhead")
+        if overhead is None and heap is not None:
+            least = _size(conf, "spark.executor.minMemoryOverhead", "384m")
+            share = float(conf.get("spark.executor.memoryOverheadFactor", "0.1") or 0.1)
+            overhead = max(heap * share, least or 0.0)
+        python = python or 0.0
+    parts = heap, python, beyond, overhead
+    return None if None in parts else float(sum(filter(None, parts)))
+
+
+def _size(conf: Any, name: str, default: str | None = None, unit: str = "m") -> float | None:
+    """Return a size in bytes as Spark is given it; None where there is none, or it is not read."""
+    found = _SIZE.fullmatch(str(conf.get(name, default)).strip())
     if found is None or not int(found[1]):
         return None
-    unit = found[2].lower() or "m"  # as Spark takes a number alone
-    return float(int(found[1]) << 10 * (1 + "kmgtp".index(unit)))
+    given = found[2].lower() or unit  # as Spark takes a number alone
+    return float(int(found[1]) << 10 * "bkmgtp".index(given))
 
 
 def _cores(master: str, said: str | None, context: object) -> int:

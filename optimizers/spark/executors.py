@@ -1,14 +1,22 @@
 """Executors: which hosts they run on, and more or fewer of them where a plan wants that."""
 
+import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from optimizers.errors import PlanError
+
+_LOG = logging.getLogger(__name__)
+
+_NO_RACK = "/default-rack"  # as Hadoop calls it where it was not told
+_UNNAMED = re.compile(r"[^\w.:@-]")  # what no name of ours has in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +76,15 @@ class SparkExecutors:
         Raises:
             PlanError: Spark has no way to, or refuses.
         """
-        context = _context()
-        java = context._jsc.sc()  # noqa: SLF001  # PySpark has no other way
-        hosts = HostReader(SparkSession(context))()
-        executors = sum(len(host.executors) for host in hosts.values())
-        each = ceil(executors / len(hosts)) if hosts else 1
-        none: Any = context._jvm.PythonUtils.toScalaMap({})  # noqa: SLF001
-        if not java.requestTotalExecutors(total * each, 0, none):
-            raise PlanError(
-                f"Spark did not take the request for {total * each} executors, {count} nodes more "
-                "than there are; see its log for what the cluster manager said"
-            )
+        _request(total, f"{count} nodes more than there are")
+
+    def cancel(self, count: int, total: int, /) -> None:
+        """Tell Spark that it wants fewer executors; those that are there stay.
+
+        Raises:
+            PlanError: Spark has no way to, or refuses.
+        """
+        _request(total, f"{count} nodes less than before")
 
     def release(self, nodes: Sequence[str], /) -> None:
         """Have all executors of these hosts end, and no others begin in their place.
@@ -100,6 +106,33 @@ class SparkExecutors:
 
     def __repr__(self) -> str:
         return "SparkExecutors()"
+
+
+def rack_of(session: SparkSession, host: str) -> str | None:
+    """Return the rack of a host, if Spark's scheduler knows it, as YARN's does; None if not."""
+    java: Any = session.sparkContext._jsc  # noqa: SLF001  # PySpark has no other way
+    try:
+        found = java.sc().taskScheduler().getRackForHost(host)
+    except Py4JError as error:  # a scheduler of others need not have that
+        _LOG.debug("the rack of %s is not known", host, exc_info=error)
+        return None
+    path = str(found.get()) if found.isDefined() else _NO_RACK
+    return None if path == _NO_RACK else _UNNAMED.sub("-", path.strip("/").replace("/", ":"))
+
+
+def _request(total: int, words: str) -> None:
+    """Tell Spark of how many nodes the application wants the executors, in all."""
+    context = _context()
+    java = context._jsc.sc()  # noqa: SLF001  # PySpark has no other way
+    hosts = HostReader(SparkSession(context))()
+    executors = sum(len(host.executors) for host in hosts.values())
+    each = ceil(executors / len(hosts)) if hosts else 1
+    none: Any = context._jvm.PythonUtils.toScalaMap({})  # noqa: SLF001
+    if not java.requestTotalExecutors(total * each, 0, none):
+        raise PlanError(
+            f"Spark did not take the request for {total * each} executors, {words}; see its log "
+            "for what the cluster manager said"
+        )
 
 
 def _context() -> Any:

@@ -2,14 +2,17 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster, Node
 from optimizers.layout import Layout
 from optimizers.spark.cores import cores_of_task, memory_of_executor, slots_of
-from optimizers.spark.executors import Host, HostReader
+from optimizers.spark.executors import Host, HostReader, rack_of
+from optimizers.spark.machine_facts import MachineFacts, bandwidth_of_each, memory_of_each
 from optimizers.spark.pinning import Pins
+from optimizers.spark.survey import Survey
 from optimizers.topology import Topology
 
 _LOG = logging.getLogger(__name__)
@@ -21,9 +24,10 @@ class Machines:
     Args:
         session: the session.
         topology: the job.
-        given: the cluster, if it is given and stays as it is. Without one, hosts are its nodes,
-            each as capable as its executors have cores, with their memory; or where there is but
-            one, as many virtual nodes as the most parallel operator has instances.
+        given: the cluster, if it is given. It has these nodes and no others, and what it does not
+            say of hosts is filled in. Without one, hosts are its nodes, each as capable as its
+            executors have cores, with what they tell of themselves; or where there is but one, as
+            many virtual nodes as the most parallel operator has instances, which share it.
 
     Attributes:
         cluster: the machines, as they were at the last look.
@@ -33,13 +37,14 @@ class Machines:
         self._session = session
         self._given = given
         self._read = HostReader(session)
+        self._survey = Survey(session)
         self._hosts: Mapping[str, Host] = self._read()
         if given is not None:
-            self.cluster = given
+            self.cluster = self._filled(given)
         elif len(self._hosts) > 1:
             self.cluster = Cluster(self._nodes())
         else:
-            self.cluster = Cluster.uniform(max(op.parallelism for op in topology.operators))
+            self.cluster = self._thought(max(op.parallelism for op in topology.operators))
         self._thought_of = given is not None or len(self._hosts) < 2
         self._pins = self._new_pins()
 
@@ -56,9 +61,13 @@ class Machines:
         if left or came:
             _LOG.warning("executors run on other hosts: %s left, %s came", left, came)
         self._hosts = hosts
-        if self._given is None and (len(hosts) > 1 or not self._thought_of):
+        if self._given is not None:
+            self.cluster = self._filled(self._given)
+        elif len(hosts) > 1 or not self._thought_of:
             self.cluster = self.cluster.became(self._nodes())
             self._thought_of = False
+        else:
+            self.cluster = self._thought(len(self.cluster.nodes))
         self.rest()
         self._pins = self._new_pins()
         return self.cluster
@@ -106,16 +115,51 @@ class Machines:
 
     def _nodes(self) -> tuple[Node, ...]:
         """Return the hosts as nodes."""
-        each, memory = cores_of_task(self._session), memory_of_executor(self._session)
+        each, facts = cores_of_task(self._session), self._survey.of(self._hosts)
+        memory, bandwidth = self._memory(facts), bandwidth_of_each(facts)
         return tuple(
             Node(
                 name,
                 host.cores,
+                rack_of(self._session, name) or Node(name).rack,
                 cores=max(1, host.cores // each),
-                memory=None if memory is None else memory * len(host.executors),
+                memory=memory.get(name),
+                bandwidth=bandwidth.get(name),
             )
             for name, host in self._hosts.items()
         )
+
+    def _filled(self, given: Cluster) -> Cluster:
+        """Return a cluster that says of hosts what they tell, where it is not said by itself."""
+        if not any(node.name in self._hosts for node in given.nodes):
+            return given
+        found = {node.name: node for node in self._nodes()}
+        nodes = []
+        for node in given.nodes:
+            told = found.get(node.name, node)
+            sizes = {
+                name: getattr(told if getattr(node, name) is None else node, name)
+                for name in ("cores", "memory", "bandwidth")
+            }
+            nodes.append(replace(node, **sizes))
+        return replace(given, nodes=tuple(nodes))
+
+    def _thought(self, count: int) -> Cluster:
+        """Return nodes that are only thought of, and that have a part each of what is there."""
+        here, facts = self._survey.here, self._survey.of(self._hosts)
+        memory = self._memory(facts if here is None else {"here": here})
+        each = sum(memory.values()) / count if memory else None
+        nodes = Cluster.uniform(count).nodes
+        return Cluster(tuple(replace(node, memory=each) for node in nodes))
+
+    def _memory(self, facts: Mapping[str, MachineFacts]) -> dict[str, float]:
+        """Return by host what its executors may take, by what it has and what they were given."""
+        found, each = memory_of_each(facts), memory_of_executor(self._session)
+        if each is not None:
+            for name, host in self._hosts.items():
+                given = each * len(host.executors)
+                found[name] = min(given, found.get(name, given))
+        return found
 
 
 def _homes(layout: Layout, stage: int) -> list[str]:

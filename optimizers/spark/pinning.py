@@ -54,22 +54,9 @@ class Pins:
 
     def _made(self, nodes: tuple[str, ...]) -> DataFrame:
         """Cache a row for each task on the executors of its host."""
-        context: Any = self._session.sparkContext
-        jvm, gateway = context._jvm, context._gateway  # noqa: SLF001
-        rows = []
-        for slot, node in zip(slots(len(nodes)).tolist(), nodes, strict=True):
-            values = gateway.new_array(jvm.java.lang.Object, 1)
-            values[0] = slot
-            wishes = [f"executor_{node}_{name}" for name in self._hosts.get(node, ())]
-            row = jvm.org.apache.spark.sql.RowFactory.create(values)
-            rows.append(jvm.scala.Tuple2(row, jvm.PythonUtils.toSeq(wishes)))
-        kind = jvm.java.lang.Class.forName("org.apache.spark.sql.Row")
-        tag = jvm.scala.reflect.ClassTag.apply(kind)
-        spread = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(rows), tag)  # noqa: SLF001
-        session: Any = self._session
-        schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("task int")
-        java_frame = session._jsparkSession.createDataFrame(spread.toJavaRDD(), schema)  # noqa: SLF001
-        frame = DataFrame(java_frame, session).select(
+        numbers = slots(len(nodes)).tolist()
+        wishes = [[(node, name) for name in self._hosts.get(node, ())] for node in nodes]
+        frame = rows_at(self._session, dict(zip(numbers, wishes, strict=True))).select(
             functions.col("task"),
             functions.lit(ANCHOR).alias("edge"),
             *(functions.lit(0).alias(name) for name in ("target", "sender", "number")),
@@ -80,3 +67,27 @@ class Pins:
         anchor = frame.repartition(len(nodes), "task").persist()
         anchor.count()
         return anchor
+
+
+def rows_at(session: SparkSession, wishes: Mapping[int, Sequence[tuple[str, str]]]) -> DataFrame:
+    """Return a row for each number, in a partition of its own, which wants to be where it is said.
+
+    Args:
+        session: the session.
+        wishes: by number, the executors that it may be on, each by its host and its id.
+    """
+    context: Any = session.sparkContext
+    jvm, gateway = context._jvm, context._gateway  # noqa: SLF001  # PySpark has no other way
+    rows = []
+    for number, executors in wishes.items():
+        values = gateway.new_array(jvm.java.lang.Object, 1)
+        values[0] = number
+        places = [f"executor_{host}_{name}" for host, name in executors]
+        row = jvm.org.apache.spark.sql.RowFactory.create(values)
+        rows.append(jvm.scala.Tuple2(row, jvm.PythonUtils.toSeq(places)))
+    kind = jvm.java.lang.Class.forName("org.apache.spark.sql.Row")
+    tag = jvm.scala.reflect.ClassTag.apply(kind)
+    spread = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(rows), tag)  # noqa: SLF001
+    java_session: Any = session._jsparkSession  # noqa: SLF001
+    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("task int")
+    return DataFrame(java_session.createDataFrame(spread.toJavaRDD(), schema), session)

@@ -44,16 +44,46 @@ def test_all_cores_of_this_machine_are_counted(monkeypatch):
     assert 6 == cores.tasks_at_once(session("local[*]"))
 
 
-@pytest.mark.parametrize(
-    ("expected", "said"),
-    [(1 << 30, None), (2 << 30, "2g"), (512 << 20, "512M"), (3 << 20, "3"), (9 << 10, "9 kb")],
-)
-def test_memory_is_what_an_executor_was_given(expected, said):
-    settings = {} if said is None else {"spark.executor.memory": said}
+GIB, MIB = 1 << 30, 1 << 20
+PYTHON = {"spark.executor.pyspark.memory": "3g"}
+OVERHEAD = {"spark.executor.memoryOverhead": "700"}
 
+
+@pytest.mark.parametrize(
+    ("expected", "settings"),
+    [
+        (GIB + 384 * MIB, {}),  # at least, so that small executors have room for themselves
+        (8 * GIB * 1.1, {"spark.executor.memory": "8g"}),
+        (
+            8 * GIB * 1.5,
+            {"spark.executor.memory": "8G", "spark.executor.memoryOverheadFactor": 0.5},
+        ),
+        (GIB + 512 * MIB, {"spark.executor.minMemoryOverhead": "512m"}),
+        (GIB + 700 * MIB, OVERHEAD),
+        (4 * GIB + 700 * MIB, OVERHEAD | PYTHON),
+        (GIB + 700 * MIB, OVERHEAD | {"spark.memory.offHeap.size": "9g"}),  # which is off
+        (
+            GIB + 700 * MIB + 4096,
+            OVERHEAD
+            | {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4096"},
+        ),
+        (703 * MIB, OVERHEAD | {"spark.executor.memory": "3"}),
+        (700 * MIB + 9216, OVERHEAD | {"spark.executor.memory": "9 kb"}),
+        (700 * MIB + 4096, OVERHEAD | {"spark.executor.memory": "4096b"}),
+    ],
+)
+def test_yarn_holds_an_executor_to_what_was_asked_for(expected, settings):
     assert expected == cores.memory_of_executor(session("yarn", settings))
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "k8s://https://host", "local[2]"])
+def test_elsewhere_only_python_that_has_a_bound_bounds_an_executor(master):
+    assert cores.memory_of_executor(session(master, {"spark.executor.memory": "2g"})) is None
+    assert 4 * GIB == cores.memory_of_executor(session(master, PYTHON))
 
 
 @pytest.mark.parametrize("said", ["much", "1.5g", "0"])
 def test_memory_that_cannot_be_read_is_not_known(said):
-    assert cores.memory_of_executor(session("yarn", {"spark.executor.memory": said})) is None
+    settings = {"spark.executor.memory": said, **PYTHON}
+
+    assert cores.memory_of_executor(session("yarn", settings)) is None

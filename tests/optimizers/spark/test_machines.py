@@ -1,9 +1,11 @@
 """Executors come and go: nodes follow the hosts, and instances are held where those are."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 
 from optimizers import Cluster, Deployment, Fixed, Node, Optimizer, Plan, PlanError, Topology
 from optimizers.deployment import default_groups
@@ -11,8 +13,11 @@ from optimizers.errors import InvalidValueError
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
 from optimizers.spark import SparkEngine, SparkExecutors, machines
-from optimizers.spark.executors import Host, HostReader
+from optimizers.spark import survey as survey_module
+from optimizers.spark.executors import Host, HostReader, rack_of
+from optimizers.spark.machine_facts import MachineFacts, facts_here, memory_of_each
 from optimizers.spark.machines import Machines
+from optimizers.spark.survey import Survey, _answer
 
 JOB = (
     Topology.source("s")
@@ -46,19 +51,41 @@ class Pins:
         self.kept &= {tuple(nodes) for nodes in used}
 
 
+class Surveyed:
+    """Stands for what hosts tell of themselves."""
+
+    def __init__(self):
+        self.here, self.told = None, {}
+
+    def of(self, hosts):
+        return {host: self.told[host] for host in hosts if host in self.told}
+
+
 @pytest.fixture
-def executors(monkeypatch):
+def survey(monkeypatch):
+    found = Surveyed()
+    monkeypatch.setattr(machines, "Survey", lambda session: found)
+    monkeypatch.setattr(machines, "rack_of", lambda session, host: {"far": "dc2:r7"}.get(host))
+    return found
+
+
+@pytest.fixture
+def executors(monkeypatch, survey):
     found = Executors()
     monkeypatch.setattr(machines, "HostReader", lambda session: found)
     return found
 
 
-def looking(given=None, task_cpus="1"):
+def looking(given=None, task_cpus="1", **settings):
     """Machines of a session that is none."""
-    settings = {"spark.task.cpus": task_cpus, "spark.executor.memory": "2k"}
-    conf = SimpleNamespace(get=settings.get)
-    context = SimpleNamespace(getConf=lambda: conf, defaultParallelism=6)
+    told = {"spark.task.cpus": task_cpus, **settings}
+    conf = SimpleNamespace(get=told.get)
+    context = SimpleNamespace(getConf=lambda: conf, defaultParallelism=6, master="spark://x:7077")
     return Machines(SimpleNamespace(sparkContext=context), JOB, given)
+
+
+def facts(machine, memory, bandwidth=None):
+    return MachineFacts({machine: memory}, bandwidth)
 
 
 @pytest.fixture
@@ -81,10 +108,48 @@ class TestClusters:
     def test_are_the_hosts_each_as_capable_as_its_executors_have_cores(self, executors, pins):
         executors.hosts = {"x": "12", "y": "3"}
 
-        wanted = Node("x", 2.0, cores=2, memory=4096), Node("y", 1.0, cores=1, memory=2048)
-        assert Cluster(wanted) == looking().cluster
+        assert Cluster((Node("x", 2.0, cores=2), Node("y", 1.0, cores=1))) == looking().cluster
         nodes = looking(task_cpus="2").cluster.nodes  # of which tasks take two
         assert [(2.0, 1), (1.0, 1)] == [(node.capacity, node.cores) for node in nodes]
+
+    def test_have_what_hosts_tell_of_themselves(self, executors, survey, pins):
+        executors.hosts = {"far": "12", "x": "3", "y": "4"}
+        survey.told = {"far": facts("m1", 4096.0, 1e9), "x": facts("m2", 512.0)}
+
+        wanted = (
+            Node("far", 2.0, "dc2:r7", cores=2, memory=4096, bandwidth=1e9),
+            Node("x", 1.0, cores=1, memory=512),
+            Node("y", 1.0, cores=1),
+        )
+        assert Cluster(wanted) == looking().cluster
+        # Of Python that is held to less, that counts for each executor.
+        held = {"spark.executor.memory": "1b", "spark.executor.pyspark.memory": "511b"}
+        memory = [node.memory for node in looking(**held).cluster.nodes]
+        assert [1024, 512, 512] == memory
+
+    def test_share_the_machine_that_several_hosts_are(self, executors, survey, pins):
+        executors.hosts = {"x": "1", "y": "2"}
+        survey.told = {name: facts("m", 900.0, 1e9) for name in "xyz"}
+        found = looking()
+        assert [(450, None)] * 2 == [(node.memory, node.bandwidth) for node in found.cluster.nodes]
+
+        executors.hosts = {"x": "1", "y": "2", "z": "3"}
+        assert [300] * 3 == [node.memory for node in found.look().nodes]
+
+    def test_that_are_thought_of_share_the_machine_that_is_there(self, executors, survey, pins):
+        survey.here = facts("m", 1200.0, 1e9)
+        thought = Cluster(tuple(Node(f"node-{place}", memory=400) for place in range(3)))
+        assert thought == looking().cluster
+
+        survey.here = None
+        executors.hosts = {"x": "12"}
+        survey.told = {"x": facts("m", 1200.0)}
+        assert thought == looking().cluster
+        executors.hosts = {}
+        found = looking()
+        assert Cluster.uniform(3) == found.cluster
+        executors.hosts = {"x": "12"}  # which has come late
+        assert thought == found.look()
 
     def test_have_as_many_slots_as_executors_have_cores(self, executors, pins):
         executors.hosts = {"x": "12", "y": "3"}
@@ -141,9 +206,24 @@ class TestClusters:
 
         executors.hosts = {"y": "2", "z": "3"}
 
-        assert given == found.cluster == found.look()
+        assert names(given) == names(found.cluster) == names(found.look())
         assert ["x", "y"] == sorted(pins[0].hosts)
         assert ["y", "z"] == sorted(pins[1].hosts)
+
+    def test_that_are_given_are_told_the_rest(self, executors, survey, pins):
+        executors.hosts = {"far": "12", "x": "3"}
+        survey.told = {"far": facts("m1", 4096.0, 1e9), "x": facts("m2", 512.0, 2e9)}
+        given = Cluster((Node("w"), Node("far"), Node("x", 3.0, "left", 8, 64, 5.0)), ("w",))
+        found = looking(given)
+
+        # Neither its capacity nor its rack: it cannot be seen whether they were said.
+        told = Node("far", cores=2, memory=4096, bandwidth=1e9)
+        assert replace(given, nodes=(Node("w"), told, given.node("x"))) == found.cluster
+
+        executors.hosts = {"w": "7"}  # alone it is no choice, but it is known by its name
+        survey.told = {"w": facts("m3", 8.0)}
+        assert Node("w", cores=1, memory=8) == found.look().node("w")
+        assert Node("far") == found.cluster.node("far")
 
     def test_that_are_given_and_name_no_host_hold_nothing(self, executors, pins, caplog):
         executors.hosts = {"x": "1", "y": "2"}
@@ -300,6 +380,95 @@ class TestReading:
         assert 0 == spark.reads
         spark.is_local, spark.running = False, {}
         assert {} == read()
+
+
+class TestRacks:
+    @pytest.mark.parametrize(
+        ("expected", "told"),
+        [
+            (None, None),
+            (None, "/default-rack"),
+            ("r7", "/r7"),
+            ("dc2:r7", "/dc2/r7"),
+            ("a-b", "/a b"),
+        ],
+    )
+    def test_are_those_that_spark_knows(self, expected, told):
+        found = SimpleNamespace(isDefined=lambda: told is not None, get=lambda: told)
+        scheduler = SimpleNamespace(getRackForHost=lambda host: {"x": found}[host])
+        java = SimpleNamespace(sc=lambda: SimpleNamespace(taskScheduler=lambda: scheduler))
+        session = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=java))
+
+        assert expected == rack_of(session, "x")
+        if expected is not None:
+            assert expected == Node("x", rack=expected).rack
+
+    def test_are_not_known_to_a_scheduler_of_others(self):
+        def refuse():
+            raise Py4JError("method getRackForHost([class java.lang.String]) does not exist")
+
+        java = SimpleNamespace(sc=lambda: SimpleNamespace(taskScheduler=refuse))
+
+        assert rack_of(SimpleNamespace(sparkContext=SimpleNamespace(_jsc=java)), "x") is None
+
+
+@pytest.mark.spark
+class TestSurveys:
+    def test_of_a_local_session_read_its_machine_and_ask_no_task(self, spark):
+        before = jobs(spark)
+        survey = Survey(spark)
+
+        assert facts_here() == survey.here
+        assert {} == survey.of({"x": Host(("8",), 1)})
+        assert before == jobs(spark)
+        assert rack_of(spark, "x") is None
+        memory = memory_of_each({"here": survey.here})["here"] / 3
+        assert [memory] * 3 == [node.memory for node in Machines(spark, JOB, None).cluster.nodes]
+
+    def test_ask_each_host_once_and_again_only_where_none_answers(self, spark, monkeypatch):
+        monkeypatch.setattr(survey_module, "is_local", lambda context: False)
+        survey = Survey(spark)
+        hosts = {"x": Host(("8",), 1), "y": Host(("9",), 1)}
+        before = jobs(spark)
+
+        assert {} == survey.of(hosts)  # these tasks do not know on which host they are
+        assert 2 == jobs(spark) - before
+        assert {} == survey.of(hosts)
+        assert 2 == jobs(spark) - before
+
+        monkeypatch.setattr(Survey, "_told", lambda self, asked: dict.fromkeys(asked, FOUND))
+        more = {**hosts, "z": Host(("7",), 1)}
+        assert {"z": FOUND} == survey.of(more)
+        monkeypatch.setattr(Survey, "_told", lambda self, asked: dict.fromkeys(asked, None))
+        assert {"z": FOUND} == survey.of(more)
+        # A host that left and came may be another machine.
+        assert {} == survey.of({})
+        assert {"x": None, "z": None} == survey.of({"x": hosts["x"], "z": more["z"]})
+
+    def test_that_fail_tell_nothing_and_say_so(self, spark, monkeypatch, caplog):
+        monkeypatch.setattr(survey_module, "is_local", lambda context: False)
+        monkeypatch.setattr(survey_module, "_ANSWER", "no schema")
+
+        assert {} == Survey(spark).of({"x": Host(("8",), 1)})
+        assert "hosts ['x'] were not asked what they have" in caplog.text
+
+
+FOUND = MachineFacts({"m": 1.0}, 2.0)
+
+
+def jobs(spark):
+    return spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()  # noqa: SLF001
+
+
+def test_a_task_says_on_which_host_it_is_and_what_that_has(monkeypatch):
+    rows = [pa.record_batch({"task": pa.array([1], pa.int32())})]
+    assert [] == list(_answer(iter(rows)))  # no executor above it
+
+    monkeypatch.setattr(survey_module, "executor_host", lambda: "x")
+    monkeypatch.setattr(survey_module, "facts_here", lambda: FOUND)
+    (told,) = (batch.to_pylist() for batch in _answer(iter(rows)))
+    assert [{"host": "x", "facts": '{"memory": {"m": 1.0}, "bandwidth": 2.0}'}] == told
+    assert [] == list(_answer(iter([])))  # of a partition that is empty
 
 
 @pytest.mark.spark
