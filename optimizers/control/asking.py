@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from optimizers.control.question import Question
 from optimizers.control.resizing import placed_by_traffic
+from optimizers.control.stand_ins import renamed
 from optimizers.control.surplus import naming_drains
 from optimizers.error_boundary import place_of
 from optimizers.errors import PlanError, StrategyError, UnknownNameError
@@ -36,14 +37,16 @@ class Answer:
 def ask(optimizer: Optimizer, question: Question) -> Answer:
     """Ask an optimizer what should change; if it fails, return the reason instead of a decision.
 
-    If it wants fewer nodes than there are and names none to drain, they are chosen here. Operators
-    that it resizes are placed by the traffic between their key groups, where that was observed.
-    Only exceptions that are to end the process are raised, such as `KeyboardInterrupt`.
+    If it names nodes that others stand in for, those are meant. If it wants fewer nodes than there
+    are and names none to drain, they are chosen here. Operators that it resizes are placed by the
+    traffic between their key groups, where that was observed. Only exceptions that are to end the
+    process are raised, such as `KeyboardInterrupt`.
     """
     started = time.thread_time()
     decided, refused = Plan(), ""
     try:
         decided = decision_of(optimizer, question, name_of(optimizer))
+        decided = renamed(decided, question.stand_ins)
         decided = naming_drains(decided, question.topology, question.cluster, question.current)
         decided = placed_by_traffic(
             decided, question.topology, question.cluster, question.statistics, question.current

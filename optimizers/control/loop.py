@@ -22,12 +22,13 @@ from optimizers.control.provisioning import Provisioning, kept_by
 from optimizers.control.question import Question
 from optimizers.control.remembering import Remembering, expected_loads, parts_of
 from optimizers.control.settings import Asking
+from optimizers.control.stand_ins import renamed
 from optimizers.control.summary import BatchSummary
 from optimizers.layout import Layout, completed
 from optimizers.operators import EdgeName
 from optimizers.optimizer import Optimizer
 from optimizers.past import PastDecision, PastEpoch
-from optimizers.plan import Plan
+from optimizers.plan import Note, Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
 
@@ -114,6 +115,7 @@ class ControlLoop:
         self._pasts: dict[EdgeName, KeyPairs] = {}
         self._remembering = Remembering()
         self._pending: tuple[_Asked, BackgroundAnswer] | None = None
+        self._stand_ins: Mapping[str, str] = {}
         self.epochs = 0
         self.happened = History(asking.remember)
         self.begin(Layout.of(topology, cluster, Plan()))
@@ -170,9 +172,19 @@ class ControlLoop:
             after: the batch that is done.
             came: the names of new ones that no plan has asked for.
         """
-        fit = fitted(plan, cluster, came)
-        if fit.changed.notes:
-            decision = Decision(after, fit.changed, applied=True, fits=True)
+        self._stand_ins = self._provisioning.meet(plan, cluster)
+        others = set(self._stand_ins.values())
+        fit = fitted(
+            renamed(plan, self._stand_ins), cluster, [name for name in came if name not in others]
+        )
+        notes = [
+            Note("machines", node.name, f"{self._stand_ins[node.name]} has come in its stead")
+            for node in plan.add
+            if node.name in self._stand_ins
+        ]
+        changed = replace(fit.changed, notes=(*notes, *fit.changed.notes))
+        if changed.notes:
+            decision = Decision(after, changed, applied=True, fits=True)
             _LOG.warning("%s", decision)
             self.happened.add_decision(decision)
         return fit.plan
@@ -276,11 +288,13 @@ class ControlLoop:
     def _question(self, after: int, statistics: Statistics, current: Plan) -> _Asked:
         job, machines = self._topology.under(current), self._cluster.under(current)
         local = self._local / self._tuples if self._tuples else 1.0
-        return _Asked(Question(job, machines, statistics, current), after, local)
+        question = Question(job, machines, statistics, current, self._stand_ins)
+        return _Asked(question, after, local)
 
     def _checked(self, asked: _Asked, answer: Answer, current: Plan, limits: Limits) -> Plan:
         """Keep the optimizer's answer; return it if it changes anything and can be carried out."""
-        plan, refused = answer.plan, answer.refused
+        # A node may have come while it was thinking.
+        plan, refused = renamed(answer.plan, self._stand_ins), answer.refused
         changes = False
         if plan and not refused:
             try:

@@ -5,7 +5,8 @@ A plan says how many nodes it wants, or names those that are to come and go. Mac
 Without one a plan only advises: its wish is logged, and reported as a decision.
 
 Machines come late, under names that are not known before, or not at all. So a request is made once,
-and remembered until the machines are there.
+and remembered until the machines are there. A node that comes under another name than a plan adds
+it by stands in for that one. A request that is no longer wanted before they come is cancelled.
 """
 
 import logging
@@ -33,8 +34,9 @@ _ABOUT = "nodes"
 class Provisioner(Protocol):
     """Acquires nodes and gives them back: a cloud, a cluster manager, a script of yours.
 
-    Both methods ask and return without waiting; they are called between two batches, from the job's
-    own thread. Their errors are reported as refused decisions, and the job goes on.
+    Its methods ask and return without waiting; they are called between two batches, from the job's
+    own thread. Their errors are reported as refused decisions, and the job goes on. A provisioner
+    that can cancel a request has a third method, see `Canceller`.
     """
 
     def acquire(self, count: int, total: int, /) -> None:
@@ -48,6 +50,19 @@ class Provisioner(Protocol):
 
     def release(self, nodes: Sequence[str], /) -> None:
         """Give back these nodes, on which nothing is left."""
+
+
+@runtime_checkable
+class Canceller(Protocol):
+    """A provisioner that can cancel a request."""
+
+    def cancel(self, count: int, total: int, /) -> None:
+        """Cancel the request for nodes that have not come and are not wanted any more.
+
+        Args:
+            count: how many are not to come.
+            total: how many there are to be in all, as of `Provisioner.acquire`.
+        """
 
 
 class Provisioning:
@@ -64,6 +79,7 @@ class Provisioning:
         self._patience = patience
         self._there: frozenset[str] = frozenset()
         self._coming = 0  # nodes that were asked for, and are not there
+        self._unwanted = 0  # nodes that may come, and are to be cancelled
         self._instead: dict[str, str] = {}  # names of the plan, and the names that came
         self._going: dict[str, float] = {}  # nodes that were given back and are still there; when
         self._asked = 0.0  # when nodes were last asked for
@@ -83,33 +99,52 @@ class Provisioning:
             after: the batch that is done.
             now: the time in seconds.
         """
+        self.meet(plan, cluster)
         there = {node.name for node in cluster.nodes}
         drained = there & {*plan.drain, *cluster.draining}
-        # 1. What has come and gone since.
-        came = there - self._there if self._there else frozenset()
-        promised = [node.name for node in plan.add if node.name not in there]
-        others = sorted(came - {node.name for node in plan.add})[: self._coming]
-        self._stand_in(promised, others, there)
-        self._coming = max(0, self._coming - len(came)) if self._there else 0
-        self._there = frozenset(there)
-        self._going = {name: since for name, since in self._going.items() if name in drained}
-        self._reported &= {*self._going}
-        # 2. What is wanted and not there.
+        # 1. What is wanted and not there.
         working = len(there) - len(drained)
-        lacking = len(promised) - len(self._instead)
+        lacking = len({node.name for node in plan.add} - there - self._instead.keys())
         if plan.nodes is not None:
             lacking = max(0, plan.nodes - working)
-        self._coming = min(self._coming, lacking)
-        # 3. Ask, and report.
+        asked = self._coming + self._unwanted
+        self._coming = min(asked, lacking)
+        self._unwanted = asked - self._coming
+        # 2. Ask, and report.
         free = [name for name in sorted(drained - self._going.keys()) if name not in kept]
         decisions = [
+            self._cancelled(after, now),
             self._acquired(lacking, working, after, now),
             self._released(free, after, now),
             self._overdue(after, now),
         ]
         return [decision for decision in decisions if decision is not None]
 
-    def _stand_in(self, promised: list[str], came: list[str], there: set[str]) -> None:
+    def meet(self, plan: Plan, cluster: Cluster) -> Mapping[str, str]:
+        """Note which nodes have come and gone; return the names of stand-ins by the plan's names.
+
+        Stand-ins are nodes that were acquired for a plan that adds them by another name.
+
+        Args:
+            plan: the plan in force.
+            cluster: the machines that are there, without what the plan adds.
+        """
+        there = {node.name for node in cluster.nodes}
+        drained = there & {*plan.drain, *cluster.draining}
+        came = there - self._there if self._there else frozenset()
+        added = {node.name for node in plan.add}
+        room = max(0, self._coming - len(came & added))
+        self._stand_in(sorted(added - there), sorted(came - added)[:room], there - drained, there)
+        self._unwanted = max(0, self._unwanted - max(0, len(came) - self._coming))
+        self._coming = max(0, self._coming - len(came))
+        self._there = frozenset(there)
+        self._going = {name: since for name, since in self._going.items() if name in drained}
+        self._reported &= {*self._going}
+        return {} if self._provisioner is None else dict(self._instead)
+
+    def _stand_in(
+        self, promised: list[str], came: list[str], staying: set[str], there: set[str]
+    ) -> None:
         """Match nodes that came under other names with those that were asked for by name.
 
         Otherwise they would be asked for again after each batch. If one of them goes, it is.
@@ -117,10 +152,33 @@ class Provisioning:
         self._instead = {
             name: other
             for name, other in self._instead.items()
-            if name in promised and other in there
+            if name not in there and other in staying
         }
         open_ = [name for name in promised if name not in self._instead]
         self._instead.update(zip(open_, came, strict=False))
+
+    def _cancelled(self, after: int, now: float) -> Decision | None:
+        """Cancel the request for nodes that are not wanted any more, if there are any."""
+        count, cancel = self._unwanted, isinstance(self._provisioner, Canceller)
+        if not count or now < self._not_before.get("cancel", now):
+            return None
+        if self._provisioner is None:
+            text = f"{_nodes(count)} need not be acquired any more"
+        elif not cancel:
+            text = (
+                f"{_nodes(count)} asked for {_are(count)} no longer wanted but may still come: "
+                f"{type(self._provisioner).__name__} has no method cancel(count, total)"
+            )
+        else:
+            text = f"the request for {_nodes(count)} was cancelled"
+            total = len(self._there) - len(self._going) + self._coming
+            refused = self._refusal("cancel", (count, total), now)
+            if refused:
+                return _decision(
+                    after, f"the request for {_nodes(count)} could be cancelled", {}, refused
+                )
+        self._unwanted = 0
+        return _decision(after, text, done=cancel)
 
     def _acquired(self, lacking: int, working: int, after: int, now: float) -> Decision | None:
         """Ask for missing nodes that were not asked for, if there are any."""
@@ -218,6 +276,10 @@ def _decision(
 
 def _nodes(count: int) -> str:
     return f"{count} node{'s' if count != 1 else ''}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _were(count: int) -> str:

@@ -12,7 +12,7 @@ from sketches.arrays import Integers
 
 
 class SimulatedMachines:
-    """A cluster that grows and shrinks as plans want: a `Provisioner`.
+    """A cluster that grows and shrinks as plans want: a `Provisioner`, which can cancel.
 
     Nodes that come are such as the last of those declared, and called by the first names of the
     form ``node-4`` that were never used.
@@ -36,6 +36,10 @@ class SimulatedMachines:
     def acquire(self, count: int, _total: int, /) -> None:
         """Have this many more nodes come."""
         self._coming += [self.now + self._delay] * count
+
+    def cancel(self, count: int, _total: int, /) -> None:
+        """Have this many of those that are to come not come, the last ones."""
+        del self._coming[len(self._coming) - count :]
 
     def release(self, nodes: Sequence[str], /) -> None:
         """Have these nodes go."""

@@ -33,6 +33,15 @@ class Cloud:
         self.released += nodes
 
 
+class Patient(Cloud):
+    """A provisioner that can also cancel."""
+
+    def cancel(self, count, total):
+        if self.fails:
+            raise OSError("line is dead")
+        self.asked, self.total = self.asked - count, total
+
+
 def cluster_of(*names, **options):
     return Cluster(tuple(Node(name) for name in names), **options)
 
@@ -136,6 +145,95 @@ class TestAcquiring:
         provisioning.settle(Plan(nodes=1), one, (), 4, 9_001.0)
         provisioning.settle(Plan(nodes=2), one, (), 5, 9_002.0)
         assert 3 == cloud.asked
+
+
+class TestCancelling:
+    def test_is_done_once_for_what_is_not_wanted_any_more(self):
+        cloud = Patient()
+        provisioning = Provisioning(cloud)
+        two = cluster_of("m", "n")
+        provisioning.settle(Plan(nodes=6), two, (), 0, 0.0)
+        three = cluster_of("m", "n", "o")
+        provisioning.settle(Plan(nodes=6), three, (), 1, 1.0)
+        assert (4, 6) == (cloud.asked, cloud.total)
+
+        (told,) = provisioning.settle(Plan(nodes=4), three, (), 2, 2.0)
+
+        assert (2, 4) == (cloud.asked, cloud.total)
+        assert "the request for 2 nodes was cancelled" in str(told)
+        assert (True, "") == (told.applied, told.refused)
+        assert [] == provisioning.settle(Plan(nodes=4), three, (), 3, 3.0)
+        # What was cancelled is asked for again where it is wanted again.
+        provisioning.settle(Plan(nodes=5), three, (), 4, 4.0)
+        assert (3, 5) == (cloud.asked, cloud.total)
+
+    def test_counts_what_drains_and_is_still_there_and_not_what_was_given_back(self):
+        cloud = Patient()
+        provisioning = Provisioning(cloud)
+        three = cluster_of("m", "n", "o")
+        drain = ("n", "o")
+        provisioning.settle(Plan(nodes=5, drain=drain), three, ("m", "n"), 0, 0.0)
+        assert (4, 7, ["o"]) == (cloud.asked, cloud.total, cloud.released)
+
+        provisioning.settle(Plan(nodes=2, drain=drain), three, ("m", "n"), 1, 1.0)
+
+        assert (1, 3) == (cloud.asked, cloud.total)  # m, n, and the one that is still to come
+
+    def test_of_a_name_is_done_where_the_plan_does_not_add_it_any_more(self):
+        cloud = Patient()
+        provisioning = Provisioning(cloud)
+        one, adding = cluster_of("m"), Plan(add=(Node("c"),))
+        provisioning.settle(adding, one, (), 0, 0.0)
+        assert 1 == cloud.asked
+
+        provisioning.settle(adding.amended(Plan(drain=("c",)), one), one, (), 1, 1.0)
+
+        assert (0, 1) == (cloud.asked, cloud.total)
+
+    def test_of_what_came_meanwhile_is_not_tried(self):
+        cloud = Patient()
+        provisioning = Provisioning(cloud)
+        provisioning.settle(Plan(nodes=3), cluster_of("m"), (), 0, 0.0)
+
+        told = provisioning.settle(Plan(nodes=1), cluster_of("m", "n"), (), 1, 1.0)
+
+        assert (1, 2) == (cloud.asked, cloud.total)
+        assert "the request for 1 node was cancelled" in str(told[0])
+        assert [] == provisioning.settle(Plan(nodes=1), cluster_of("m", "n", "o"), (), 2, 2.0)
+
+    def test_that_fails_is_refused_and_tried_again_unless_it_came_or_is_wanted_again(self):
+        cloud = Patient()
+        provisioning = Provisioning(cloud, patience=PATIENCE)
+        one = cluster_of("m")
+        provisioning.settle(Plan(nodes=4), one, (), 0, 0.0)
+        cloud.fails = True
+
+        (told,) = provisioning.settle(Plan(nodes=1), one, (), 1, 1.0)
+
+        assert "Patient.cancel raised OSError: line is dead" in told.refused
+        assert "the request for 3 nodes could be cancelled" in str(told)
+        assert [] == provisioning.settle(Plan(nodes=1), one, (), 2, 299.0)
+        cloud.fails = False
+        assert [] == provisioning.settle(Plan(nodes=2), one, (), 3, 299.2)  # one of them is wanted
+        two = cluster_of("m", "x", "y")
+        assert [] == provisioning.settle(Plan(nodes=2), two, (), 4, 299.5)
+        provisioning.settle(Plan(nodes=2), two, (), 5, 301.0)
+        assert (2, 3) == (cloud.asked, cloud.total)  # the request for the third was cancelled
+
+    def test_is_told_as_advice_where_nothing_can_do_it(self):
+        for provisioner, words in (
+            (
+                Cloud(),
+                "2 nodes asked for are no longer wanted but may still come: Cloud has no method ",
+            ),
+            (None, "2 nodes need not be acquired any more"),
+        ):
+            provisioning = Provisioning(provisioner)
+            provisioning.settle(Plan(nodes=3), cluster_of("m"), (), 0, 0.0)
+            (told,) = provisioning.settle(Plan(nodes=1), cluster_of("m"), (), 1, 1.0)
+            assert words in str(told)
+            assert (False, "") == (told.applied, told.refused)
+            assert [] == provisioning.settle(Plan(nodes=1), cluster_of("m"), (), 2, 2.0)
 
 
 class TestGivingBack:
@@ -380,12 +478,57 @@ class TestDuringARun:
                 driver.batch(TUPLES)
 
             said = [one for one in driver.coordinator.decisions if one.provisions]
-            assert 2 == len(said)
+            # What could not be asked for need not be cancelled; advice is taken back.
+            assert (2 if provisioner else 3) == len(said)
             refused = 2 if provisioner else 0
             assert refused == driver.coordinator.totals.refused
             assert 0 == driver.coordinator.totals.provisioned
             assert 1 == len(used(driver))  # it is left all the same
             assert dict.fromkeys(range(20), 4) == driver.results("a")
+
+    def test_a_node_that_came_in_the_stead_of_one_gets_what_was_placed_on_that(self, tmp_path):
+        hosts = Hosts("m", "n")
+        on_c = Deployment(("m", "n", "c", "c"), tuple(group % 4 for group in range(8)))
+        adding = Plan(add=(Node("c"),), placement={"a": on_c})
+        seen = []
+
+        class Insisting(Optimizer):
+            """Says the same each time, and at last that the node is to go."""
+
+            def plan(self, topology, cluster, statistics, current):
+                seen.append([node.name for node in cluster.working])
+                return adding if len(seen) < 6 else Plan(drain=("c",))
+
+        driver = Driver(tmp_path, JOB, Insisting(), cluster=hosts, provisioning=Provisioning(hosts))
+        homes = []
+        for _ in range(8):
+            driver.batch(TUPLES)
+            homes.append(driver.coordinator.layout.homes["a"].nodes)
+
+        # It is asked for after batch 0, and is there before batch 1.
+        in_its_stead = ("m", "n", "new-2", "new-2")
+        assert [on_c.nodes, *[in_its_stead] * 4] == homes[:5]
+        assert () == driver.coordinator.plan.add
+        assert [["m", "n"], ["m", "n", "c"], *[["m", "n", "new-2"]] * 4] == seen[:6]
+        assert 1 == hosts.asked
+        fits = [str(one) for one in driver.coordinator.decisions if one.fits]
+        assert 1 == len([one for one in fits if "new-2 has come in its stead" in one])
+        # "c" means it also where it drains.
+        assert ["new-2"] == hosts.released
+        assert {"m", "n"} == used(driver)
+        assert dict.fromkeys(range(20), 8) == driver.results("a") == driver.results("b")
+
+    def test_advice_alone_lets_no_node_stand_in(self, tmp_path):
+        hosts = Hosts("m", "n")
+        on_c = Deployment(("m", "n", "c", "c"), tuple(group % 4 for group in range(8)))
+        plan = Plan(add=(Node("c"),), placement={"a": on_c})
+        driver = Driver(tmp_path, JOB, [plan], cluster=hosts, provisioning=Provisioning(None))
+        driver.batch(TUPLES)
+        hosts.cluster = cluster_of("m", "n", "z")
+        driver.batch(TUPLES)
+
+        assert (Node("c"),) == driver.coordinator.plan.add
+        assert {"m", "n", "c"} <= used(driver)
 
     def test_a_fresh_driver_goes_on_with_what_the_plan_wants(self, tmp_path):
         hosts = Hosts("m", "n")
