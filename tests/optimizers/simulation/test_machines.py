@@ -137,6 +137,29 @@ def test_nodes_are_called_by_names_that_were_never_used():
     assert ["node-1", "y", "node-2", "node-3"] == [node.name for node in machines.look().nodes]
 
 
+def test_nodes_that_are_cancelled_are_the_last_to_come():
+    machines = SimulatedMachines(Cluster.uniform(1), delay=5.0)
+    machines.acquire(1, 2)
+    machines.now = 3.0
+    machines.acquire(3, 5)
+    machines.cancel(2, 3)
+    counts = []
+    for machines.now in (4.9, 5.0, 7.9, 8.0, 99.0):
+        counts.append(len(machines.look().nodes))
+
+    assert [1, 2, 2, 3, 3] == counts
+
+
+def test_nodes_that_are_wanted_no_more_before_they_come_do_not_come():
+    # Decided before batch 0 and after it: asked for after batch 0, and cancelled after batch 1.
+    run = run_of(Wanting(Plan(nodes=4), Plan(nodes=3)), node_delay=3.5)
+
+    three = TWO | {"node-2"}
+    assert [TWO] * 5 + [three] * (len(run.batches) - 5) == nodes_by_batch(run)
+    notes = [note.text for said in run.decisions if said.provisions for note in said.notes]
+    assert ["2 nodes more were asked for", "the request for 1 node was cancelled"] == notes
+
+
 def test_a_delay_is_no_negative_number():
     with pytest.raises(InvalidValueError, match="node_delay=-1"):
         SimulationEngine(node_delay=-1)
