@@ -38,8 +38,8 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    0 if all is well, 1 if what was looked for was found wanting, 2 if what was asked cannot be
-    done, 130 if it was interrupted.
+    0 if all is well, 1 if a check found a fault, 2 if the request cannot be carried out, 130 if it
+    was interrupted.
     """
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
@@ -70,7 +70,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _has_lost_its_reader() -> bool:
-    """Return whether who reads the output has seen enough, as `head` does; then be quiet."""
+    """Return whether the reader of the output closed the pipe, as `head` does; then be quiet."""
     try:
         sys.stdout.flush()
         number = sys.stdout.fileno()
@@ -89,7 +89,7 @@ def _has_lost_its_reader() -> bool:
 
 
 def _line_of(error: Exception) -> str:
-    """Return what is to be said of an error, in one line."""
+    """Return the message for an error, in one line."""
     if isinstance(error, MemoryError):
         return f"there is not memory enough ({' '.join(str(error).split())}); ask for less"
     short = shortened(error) if isinstance(error, PenstockError) else unforeseen(error)
@@ -98,7 +98,7 @@ def _line_of(error: Exception) -> str:
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """Return what reads these arguments; only the command they name is imported."""
+    """Return the parser of these arguments; only the command that they name is imported."""
     parser = argparse.ArgumentParser(
         prog="penstock",
         description="Optimizers for stream processing on Apache Spark.",

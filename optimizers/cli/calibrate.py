@@ -1,4 +1,4 @@
-"""`penstock calibrate`: what a micro-batch takes here, as constants that plans are made with."""
+"""`penstock calibrate`: measures the cost of a micro-batch here, as constants for planning."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ _MEANING = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what can be asked."""
+    """Add the arguments."""
     add = parser.add_argument
     add(
         "--on",
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, print what came of it, and return the exit code."""
+    """Measure, print the result, and return the exit code."""
     rounds = whole("rounds", options.rounds, at_least=1)
     console = Console()
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
@@ -89,7 +89,7 @@ class SparkBench:
 
 
 def show(found: Calibration, console: Console) -> None:
-    """Print the constants, where they hold and how sure they are."""
+    """Print the constants, their range and their error."""
     fit = found.fit
     table = Table("constant", "is", "what it is", "measured where it counts")
     rows = zip(fit.names, fit.constants, fit.lowest, fit.highest, strict=True)

@@ -50,7 +50,7 @@ _ENGINES: dict[str, Callable[[argparse.Namespace, Workload], AbstractContextMana
 
 
 def _check_engine(options: argparse.Namespace) -> None:
-    """Refuse what means nothing to the engine that is asked for."""
+    """Refuse options that mean nothing to the chosen engine."""
     if options.cores is not None:
         whole("cores", options.cores, at_least=1)
         if options.engine == "simulation":
@@ -76,7 +76,7 @@ def _check_engine(options: argparse.Namespace) -> None:
 
 
 class Output(Console):
-    """A console that leaves it to the command what to do about a closed pipe."""
+    """A console that leaves a closed pipe to the command."""
 
     def on_broken_pipe(self) -> None:
         """Let the error through, where Rich would end the process."""
@@ -84,7 +84,7 @@ class Output(Console):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what can be asked."""
+    """Add the arguments."""
     add = parser.add_argument
     add(
         "workload",
@@ -135,10 +135,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare, print what came of it, and return the exit code: 1 if results are wrong."""
+    """Compare, print the result, and return the exit code: 1 if results are wrong."""
     console, errors = Output(), Output(stderr=True)
     if ":" in options.workload and (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # where a module stands that is no package's
+        sys.path.append(here)  # where a module of the user's is
     chosen = workload(options.workload)
     variants = variants_of(options.variants or DEFAULT)
     whole("batches", options.batches, at_least=_WARM_UP + 1)
@@ -183,7 +183,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def show(comparison: Comparison, console: Console) -> None:
-    """Print a comparison: in colour where that is seen, else as plain text."""
+    """Print a comparison: in colour on a terminal, else as plain text."""
     nodes = f"{comparison.nodes} nodes"
     if comparison.hosts:
         nodes += f", of them hosts: {', '.join(comparison.hosts)}"
@@ -216,7 +216,7 @@ def _coloured(comparison: Comparison) -> Table:
 
 
 def _check_writable(path: Path | None) -> None:
-    """Refuse now what could not be written when all is done."""
+    """Refuse a file now that could not be written at the end."""
     if path is None:
         return
     is_new = not path.exists()

@@ -18,17 +18,17 @@ from optimizers.errors import PenstockError
 from optimizers.package_guard import PACKAGES, check_packages
 
 NEEDED = ("numpy", "pyarrow", "pandas", "pyspark", "datasketches", "pymetis", "pulp", "rich")
-"""The packages whose versions are looked at."""
+"""The packages whose versions are checked."""
 
 JAVA = (17, 21)
-"""The versions of Java that Spark 4 is made for."""
+"""The versions of Java that Spark 4 supports."""
 
 _GB = 1 << 30
 _PATIENCE = 20  # seconds for a program to tell its version
 
 
 class Level(StrEnum):
-    """How good or bad something is."""
+    """How serious a finding is."""
 
     OK = "ok"
     WARNING = "warning"
@@ -37,11 +37,11 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """One finding.
 
     Attributes:
-        level: how it is.
-        about: what was looked at.
+        level: how serious it is.
+        about: what was checked.
         text: what was found.
         remedy: what to do; empty where nothing has to be done.
     """
@@ -57,7 +57,7 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what can be asked."""
+    """Add the arguments."""
     parser.add_argument("--start", action="store_true", help="also try to start Spark")
 
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def examine(environ: Mapping[str, str], *, start: bool = False) -> Iterator[Finding]:
-    """Look at everything, and yield what is found.
+    """Check everything, and yield the findings.
 
     Args:
         environ: the environment variables.
@@ -89,12 +89,12 @@ def examine(environ: Mapping[str, str], *, start: bool = False) -> Iterator[Find
 
 
 def python() -> Iterator[Finding]:
-    """Tell the version of Python; an older one than we need would not have come so far."""
+    """Report the version of Python; one that is too old would not have come this far."""
     yield Finding(Level.OK, "Python", f"{sys.version.split()[0]}, {sys.executable}")
 
 
 def packages() -> Iterator[Finding]:
-    """Look whether packages have versions that Penstock was made for."""
+    """Check that packages have versions that Penstock supports."""
     try:
         wanted = requirements(metadata.requires("penstock") or [])
     except metadata.PackageNotFoundError:
@@ -120,7 +120,7 @@ def packages() -> Iterator[Finding]:
 
 
 def java(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look for the Java that Spark would use."""
+    """Find the Java that Spark would use."""
     remedy = "install a JDK 17 or 21 (on Debian: apt install openjdk-17-jre-headless)"
     home = environ.get("JAVA_HOME")
     if home:
@@ -148,7 +148,7 @@ def java(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def spark_home(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look whether SPARK_HOME leads somewhere else than to the Spark that pyspark brings."""
+    """Check whether SPARK_HOME names another Spark than the one that pyspark brings."""
     home = environ.get("SPARK_HOME")
     if home is None:
         yield Finding(Level.OK, "SPARK_HOME", "not set: Spark is the one that pyspark brings")
@@ -169,7 +169,7 @@ def spark_home(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def worker_python(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look whether workers would run by another Python than this one."""
+    """Check whether workers would run another Python than this one."""
     name = environ.get("PYSPARK_PYTHON")
     if not name:
         return
@@ -188,7 +188,7 @@ def worker_python(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def shadows(folder: Path) -> Iterator[Finding]:
-    """Look for folders that would be imported in place of Penstock's packages."""
+    """Find folders that would be imported instead of Penstock's packages."""
     try:
         home = check_packages()
     except ImportError as error:
@@ -204,7 +204,7 @@ def shadows(folder: Path) -> Iterator[Finding]:
 
 
 def resources() -> Iterator[Finding]:
-    """Look at cores, memory and room for files."""
+    """Check cores, memory and room for files."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     few = not cores or cores < 2
     level = Level.WARNING if few else Level.OK
@@ -225,10 +225,10 @@ def resources() -> Iterator[Finding]:
 
 
 def session() -> Iterator[Finding]:
-    """Try whether Spark starts, and can run a function of Python."""
+    """Check that Spark starts, and can run a Python function."""
     started = perf_counter()
     try:
-        # Only here, for all else is to be found out without Spark.
+        # Only here: all else is checked without Spark.
         from optimizers.spark.command_session import quiet_session  # noqa: PLC0415
 
         with quiet_session(1) as spark:
@@ -288,7 +288,7 @@ def accepts(bounds: str, version: str) -> bool:
 
 
 def java_version(program: Path) -> int | None:
-    """Return the feature version of a Java, such as 17; None if it does not tell."""
+    """Return the feature version of a Java, such as 17; None if it is not known."""
     printed = _output(str(program), "-version")
     version = re.search(r'version "(\d+)(?:\.(\d+))?', printed or "")
     if version is None:
@@ -316,7 +316,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _output(*command: str) -> str | None:
-    """Return what a program writes; None if it cannot be run."""
+    """Return the output of a program; None if it cannot be run."""
     try:
         done = subprocess.run(  # noqa: S603  # programs that the environment names, no shell
             command, capture_output=True, text=True, check=False, timeout=_PATIENCE

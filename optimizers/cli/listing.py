@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def print_list(abouts: Mapping[str, str]) -> None:
-    """Print what each name stands for, in a line."""
+    """Print each name with its line."""
     width = max(map(len, abouts))
     for name, about in abouts.items():
         print(f"{name:{width}}  {about}")

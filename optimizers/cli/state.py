@@ -20,7 +20,7 @@ _WIDEST = 40  # characters of a cell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what can be asked."""
+    """Add the arguments."""
     add = parser.add_argument
     add("folder", help="the checkpoint: a path, or a URI")
     add("operator", nargs="?", help="show the state of this operator")
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def lines(options: argparse.Namespace) -> Iterator[str]:
-    """Do what is asked, and yield the lines to print."""
+    """Run the command, and yield the lines to print."""
     whole("rows", options.rows, at_least=0)
     if options.operator is None and (options.csv or options.parquet):
         raise InvalidValueError("one operator is written to a file; name it after the folder")
@@ -92,7 +92,7 @@ def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:
 
 
 def _overview(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield what each operator keeps, and how evenly it is spread."""
+    """Yield the state of each operator, and how evenly it is spread."""
     found = checkpoint.describe()
     if found.commit is None:
         yield f"{checkpoint.location}: no batch is done yet"
@@ -133,7 +133,7 @@ def _overview(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _inputs(progress: Progress) -> Iterator[str]:
-    """Yield what the job was fed with."""
+    """Yield the inputs of the job."""
     if progress.bounded:
         named = f", the last with a name {progress.names[-1]!r}" if progress.names else ""
         yield f"from {progress.bounded} bounded batches{named}"

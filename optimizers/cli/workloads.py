@@ -1,4 +1,4 @@
-"""`penstock workloads`: what strategies can be compared on, by name."""
+"""`penstock workloads`: the workloads to compare strategies on, by name."""
 
 import argparse
 

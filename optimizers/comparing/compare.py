@@ -1,4 +1,4 @@
-"""`compare`: the door to comparisons. What does the work is imported once it is called."""
+"""`compare`: runs a comparison. The modules that do the work are imported when it is called."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -12,7 +12,7 @@ from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.topology import Topology
 
-_EVERY = 3  # batches between decisions, unless an engine says otherwise
+_EVERY = 3  # batches between decisions, by default
 
 Rows = Any
 """The tuples of a batch: a DataFrame or an Arrow table, or one for each source by its name."""
@@ -23,7 +23,7 @@ class Step:
     """How far a comparison is.
 
     Attributes:
-        batch: the batch at hand.
+        batch: the present batch.
         variant: the variant that has just done it; empty for the reference.
         seconds: how long that took.
     """
@@ -44,23 +44,23 @@ def compare(  # noqa: PLR0913
     title: str = "",
     watch: Callable[[Step], None] | None = None,
 ) -> Comparison:
-    """Run a job under several optimizers, on the same input, and return what came of each.
+    """Run a job under several optimizers, on the same input, and return the results of each.
 
     Each batch is recorded once. Then every variant runs it, in an order that changes from batch
     to batch, so that other work of the machine slows all of them equally. A sequential run of the
-    same batch says what must come out; see `optimizers.comparing.reference`.
+    same batch gives the expected results; see `optimizers.comparing.reference`.
 
     Args:
         topology: the job.
         source: for each batch the rows of each source, by its name; where there is one source,
             its rows alone. Each batch must fit into the driver's memory. The simulation takes
             streams as well.
-        variants: the optimizers, by the names they are to have in the table; None for none: keys
-            are then routed by hash. The first is what the others are measured against.
-        engine: how jobs are run. On Spark, each variant gets a folder of its own in the engine's
-            checkpoint, where it stays; in the simulation nothing is computed, so that there are
-            no results to be checked. By default on Spark on this machine, in a folder that is
-            removed afterwards, with a decision every three batches.
+        variants: the optimizers, by their names in the table; None routes keys by hash. The others
+            are compared with the first.
+        engine: runs the jobs. On Spark, each variant gets a folder of its own in the engine's
+            checkpoint, where it stays; a simulation computes no results that could be checked. By
+            default on Spark on this machine, in a folder that is removed afterwards, with a
+            decision every three batches.
         warm_up: how many batches at the beginning are left out of all figures.
         title: what is compared, for reports.
         watch: is called after each step.
@@ -68,7 +68,7 @@ def compare(  # noqa: PLR0913
     Raises:
         InvalidValueError: there is no variant, or there are not more batches than are left out.
     """
-    # What does the work needs Spark and Arrow, which those who only plan need not have loaded.
+    # The work needs Spark and Arrow, which planning alone need not load.
     from optimizers.comparing.runner import check_variants, run_comparison  # noqa: PLC0415
 
     check_variants(variants, warm_up)

@@ -1,4 +1,4 @@
-"""A comparison: what several optimizers came to on the same input, side by side."""
+"""A comparison: several optimizers on the same input, side by side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,20 +17,20 @@ from sketches.values import FrozenMap
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of running a job under several optimizers, on the same input.
+    """The results of running a job under several optimizers, on the same input.
 
-    The first variant is what the others are measured against.
+    The others are compared with the first variant.
 
     Attributes:
         title: what was run.
         topology: the job, as text.
-        where: on what.
-        nodes: on how many nodes.
+        where: the engine, in words.
+        nodes: the number of nodes.
         imagined: whether the nodes are virtual, all on one machine.
         warm_up: how many batches at the beginning are left out of all figures.
-        variants: what each came to.
-        failed: the variants that an error ended, which have no figures; and in a line, which.
-        hosts: the names of the nodes that are real hosts; none where all are only thought of.
+        variants: the outcome of each.
+        failed: the variants that an error ended, which have no figures, with the error in a line.
+        hosts: the names of the nodes that are real hosts; empty where nodes are virtual.
     """
 
     title: str
@@ -59,7 +59,7 @@ class Comparison:
             )
 
     def __getitem__(self, name: str) -> Outcome:
-        """Return what the variant of that name came to."""
+        """Return the outcome of the variant of that name."""
         for outcome in self.variants:
             if outcome.name == name:
                 return outcome
@@ -69,18 +69,18 @@ class Comparison:
 
     @property
     def correct(self) -> bool:
-        """Whether all variants came to results, and these are those of the reference."""
+        """Whether all variants have results, equal to those of the reference."""
         return not self.failed and all(outcome.difference is None for outcome in self.variants)
 
     @cached_property
     def measured(self) -> range:
-        """The batches that figures are of: all but the first few."""
+        """The batches that count in figures: all but the first few."""
         batches = self.variants[0].batches
         return range(batches[self.warm_up].first, batches[-1].first + 1)
 
     @cached_property
     def settled(self) -> range:
-        """Of these, the batches after every variant that ever changes its plan has done so once.
+        """Of these, the batches after each variant that changes its plan has done so once.
 
         Empty if none changes its plan, or one does so with the last batch only.
         """
@@ -105,7 +105,7 @@ class Comparison:
         return as_text([outcome.name for outcome in self.variants], self.sections())
 
     def summary(self) -> str:
-        """Return in a few sentences what the figures show."""
+        """Return a few sentences on what the figures show."""
         shown = self.settled or self.measured
         return summary(self.variants, shown, imagined=self.imagined, failed=self.failed)
 

@@ -1,4 +1,4 @@
-"""The figures of a comparison: what is computed from summaries of batches, and how it is shown."""
+"""The figures of a comparison, computed from summaries of batches, and their formats."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ class Measure(NamedTuple):
     """A figure of one variant.
 
     Attributes:
-        value: the figure; where it is one of each batch, their median.
+        value: the figure; the median over batches, if each batch has one.
         low: a quarter of the batches is below.
         high: a quarter of the batches is above. Shown is half of the way from low to high.
     """

@@ -1,4 +1,4 @@
-"""What a comparison shows, in sentences."""
+"""The findings of a comparison, in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from optimizers.statistics import Probe
 from sketches.values import FrozenMap
 
 _NONE: Mapping[str, str] = FrozenMap()
-_NOTABLE = 0.02  # of all tuples, or bytes; less is within what a stream's chance brings about
+_NOTABLE = 0.02  # of all tuples, or bytes; less may be chance
 
 _PAIRS = Probe.PAIRS.value
 _APART = ": the keys of this stream do not belong together, or not for long enough to be learned"
@@ -28,10 +28,10 @@ def summary(
     imagined: bool,
     failed: Mapping[str, str] = _NONE,
 ) -> str:
-    """Return what the figures of these batches show.
+    """Return the findings for these batches.
 
     Args:
-        variants: what each came to; the others are held against the first.
+        variants: the outcome of each; the others are compared with the first.
         span: which batches.
         imagined: whether all nodes are one machine.
         failed: the variants that have no figures, and in a line, why.
@@ -55,7 +55,7 @@ def _sentences(
 
 
 def _about_strategies(variants: Sequence[Outcome]) -> Iterator[str]:
-    """Say of whom nothing can be learned here: who has nothing to do, or fails."""
+    """Name the variants that show nothing here: those that have nothing to do, or fail."""
     for outcome in variants:
         for said in outcome.idle:
             yield f"{outcome.name}: {said}."
@@ -68,7 +68,7 @@ def _about_strategies(variants: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _has_looked(outcome: Outcome) -> bool:
-    """Return whether a variant has looked at which keys come together, and decided by that."""
+    """Return whether a variant has observed key pairs, and decided by them."""
     decided = any(said.after >= 0 and not said.refused for said in outcome.decisions)
     return _PAIRS in outcome.observes and decided
 
@@ -99,7 +99,7 @@ def _about_locality(variants: Sequence[Outcome], span: Sequence[int]) -> Iterato
 
 
 def _fewer(here: float | None, there: float | None) -> str:
-    """Return in words how many fewer bytes went to other nodes; empty where that is not known."""
+    """Return a sentence on the bytes saved between nodes; empty where that is not known."""
     if here is None or there is None:
         return ""
     less = f"{1 - here / there:.0%} fewer" if here < (1 - _NOTABLE) * there else "no fewer"
@@ -107,7 +107,7 @@ def _fewer(here: float | None, there: float | None) -> str:
 
 
 def _about_latency(variants: Sequence[Outcome], span: Sequence[int]) -> Iterator[str]:
-    """Say with whom tuples are done soonest, where that is known."""
+    """Name the variant with the lowest latency, where that is known."""
     found = {v.name: mean_latency(batches_of(v, span)) for v in variants}
     known = {name: measure.value for name, measure in found.items() if measure is not None}
     if len(known) < len(variants) or len(variants) == 1:
@@ -128,7 +128,7 @@ def _duration(seconds: float) -> str:
 
 
 def _speed(beside: Measure) -> str:
-    """Return a speed in words; what may be chance is not called a difference."""
+    """Return a speed in words; a difference that may be chance is not called one."""
     if beside.low <= 1 <= beside.high:
         return f"at about the same speed ({beside.value:.2f} times)"
     return f"at {beside.value:.2f} times the speed"

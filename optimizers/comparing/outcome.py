@@ -1,4 +1,4 @@
-"""What is known of a variant after a comparison: its batches, decisions and differences."""
+"""The outcome of a variant: its batches, decisions and differences."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,14 +10,14 @@ from optimizers.documents import Record
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where results are not those of the reference: the first place, and how many there are.
+    """A difference from the reference: the first place, and how many there are.
 
     Attributes:
         what: state or output, of which operator.
         row: which row, by its key.
         column: which column of it; empty where a whole row is missing or there is one too many.
         expected: what the reference has there.
-        found: what is there instead.
+        found: what the variant has there.
         rows: how many rows differ.
     """
 
@@ -51,16 +51,16 @@ class Difference:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one variant came to.
+    """The outcome of one variant.
 
     Attributes:
         name: of the variant.
-        strategy: what decided.
-        batches: what came of each batch.
-        decisions: what the optimizer said.
-        difference: where its results are not those of the reference; None if they all are.
+        strategy: the strategy that decided.
+        batches: a summary of each batch.
+        decisions: the optimizer's decisions.
+        difference: where its results differ from the reference; None if they do not.
         observes: what its strategy observes, by the names of probes.
-        checked: whether its results were compared with the reference; the simulation computes none.
+        checked: whether its results were compared with the reference; a simulation computes none.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """Why its strategy can do nothing for this job; empty if it may, or has done something."""
+        """Why its strategy can do nothing for this job; empty if it can, or has done something."""
         if any(decision.applied for decision in self.decisions):
             return ()
         return tuple(dict.fromkeys(text for said in self.decisions for text in said.idle))

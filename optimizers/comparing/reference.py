@@ -1,4 +1,4 @@
-"""The sequential reference: what a job comes to when nothing is spread over anything."""
+"""The sequential reference: the results of a job that runs in one process, one instance each."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,10 @@ from optimizers.topology import Topology
 class Reference:
     """The job done in this process by one instance of each operator, under one plan.
 
-    So nothing is routed, moved or run twice, and its results are what any other execution must
-    come to. An operator that minds the order of tuples from several senders (such as `Last` after
-    another keyed operator) has no one result, and is no subject for it. What leaves a ``partial``
-    operator are parts of results elsewhere and whole results here; of those, the keys are compared,
-    and the results by the state.
+    Nothing is routed, moved or run twice, so any other execution must have these results. It does
+    not apply to an operator whose result depends on the order of tuples from several senders (such
+    as `Last` after another keyed operator). A ``partial`` operator emits parts of results elsewhere
+    and whole results here: their keys are compared, and the results by the state.
 
     >>> import tempfile
     >>> job = Topology.source("words").then("count", key="word", parallelism=4)
@@ -38,7 +37,7 @@ class Reference:
     Args:
         topology: the job.
         folder: an empty folder for its state.
-        keep_output: whether what leaves the job is kept.
+        keep_output: whether the job's output is kept.
     """
 
     def __init__(self, topology: Topology, folder: str, *, keep_output: bool = True) -> None:
@@ -71,7 +70,7 @@ class Reference:
         self._coordinator.commit(assignment, reports, perf_counter() - started)
 
     def outputs_of(self, pieces: Sequence[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
-        """Do a batch piece by piece, and return what left the job, by the operator."""
+        """Do a batch piece by piece, and return the job's output, by operator."""
         left = dict[str, list[pa.Table]]()
         for piece in pieces:
             self.execute(piece)
@@ -80,7 +79,7 @@ class Reference:
         return {name: pa.concat_tables(tables) for name, tables in left.items()}
 
     def copied(self, folder: str) -> "Reference":
-        """Return another one that goes on from here, with its state in a folder that is not there.
+        """Return another one that goes on from here, with its state in a new folder.
 
         Args:
             folder: the folder.
@@ -93,5 +92,5 @@ class Reference:
         return results_of(self._topology, operator, self._checkpoint.read(operator))
 
     def outputs(self) -> dict[str, pa.Table]:
-        """Return what left the job in the last batch, by the operator that emitted it."""
+        """Return the job's output of the last batch, by operator."""
         return outputs_of(self._checkpoint)

@@ -49,7 +49,7 @@ def run_comparison(  # noqa: PLR0913
     title: str,
     watch: Callable[[Step], None] | None,
 ) -> Comparison:
-    """Do what `compare` promises."""
+    """Run a comparison; see `compare`."""
     report = watch or _ignored
     harness = engine.harness(topology)
     # 1. Record batches as they are asked for, and begin all variants.
@@ -78,7 +78,7 @@ def run_comparison(  # noqa: PLR0913
                     run.execute(batch, expected)
                     report(Step(number, run.name, perf_counter() - started))
             _go_on(runs)
-        # 3. Compare the results of all keys, and put together what each variant came to.
+        # 3. Compare the results of all keys, and build the outcome of each variant.
         outcomes = [run.outcome(reference) for run in runs if run.failure is None]
     _go_on(runs)
     return Comparison(
@@ -98,7 +98,7 @@ class VariantRun:
     """One variant as it runs.
 
     Args:
-        harness: what it is run with.
+        harness: the setting of the comparison.
         topology: the job.
         name: of the variant.
         optimizer: the strategy that decides; None for no decisions.
@@ -132,20 +132,20 @@ class VariantRun:
         return " ".join([said(self.failure), *getattr(self.failure, "__notes__", ())])
 
     def part_from(self, reference: Reference, folder: str) -> None:
-        """Get a reference of its own, if batches are cut from now on: it has to cut them alike.
+        """Get a reference of its own if batches are cut from now on: it cuts them as well.
 
-        What an operator sends on once a batch, such as changes, depends on what a batch is.
+        Output that comes once a batch, such as changes, depends on how batches are cut.
         """
         with self._failing("as the sequential reference was copied for it"):
             if self._reference is None and self._trial.cuts:
                 self._reference = reference.copied(f"{folder}/of {quote(self.name, safe='')}")
 
     def execute(self, batch: Recording, expected: Mapping[str, pa.Table]) -> None:
-        """Run the next batch, and compare what left the job.
+        """Run the next batch, and compare the job's output.
 
         Args:
             batch: the batch.
-            expected: what leaves the job in the reference, by operator.
+            expected: the reference's output, by operator.
         """
         number = self._ran
         self._ran += 1
@@ -160,10 +160,10 @@ class VariantRun:
                 )
 
     def outcome(self, reference: Reference | None) -> Outcome | None:
-        """Compare the results of all keys, and return what the variant came to, if it was fine.
+        """Compare the results of all keys, and return the outcome if the variant has not failed.
 
         Args:
-            reference: what must come out; None where nothing is computed.
+            reference: the expected results; None where nothing is computed.
         """
         found: Outcome | None = None
         with self._failing("as its results were read"):
@@ -204,7 +204,7 @@ class VariantRun:
 
     @contextmanager
     def _failing(self, when: str) -> Iterator[None]:
-        """Take down an error as the end of this variant, and of no other."""
+        """Note an error that ends this variant, and no other."""
         try:
             with _telling(self.name, when):
                 yield
@@ -213,13 +213,13 @@ class VariantRun:
 
 
 def _decided(decision: Decision, begun: Sequence[int]) -> DecisionFacts:
-    """Return what is kept of a decision, with the batch that it came after and not the piece."""
+    """Return the kept parts of a decision, with its batch instead of the piece."""
     return replace(DecisionFacts.of(decision), after=bisect_right(begun, decision.after) - 1)
 
 
 @contextmanager
 def _telling(name: str, when: str) -> Iterator[None]:
-    """Add to any error of which variant it was."""
+    """Add the variant's name to any error."""
     try:
         yield
     except Exception as error:
@@ -228,7 +228,7 @@ def _telling(name: str, when: str) -> Iterator[None]:
 
 
 def _go_on(runs: Sequence[VariantRun]) -> None:
-    """Go on if there is a variant that has not failed; else raise the error of the first."""
+    """Go on if a variant has not failed; else raise the error of the first."""
     failures = [run.failure for run in runs if run.failure is not None]
     if len(failures) == len(runs):
         raise failures[0]
@@ -239,7 +239,7 @@ def _ignored(_: Step) -> None:
 
 
 def check_variants(variants: Any, warm_up: int) -> None:
-    """Refuse what cannot be compared, before anything is run."""
+    """Refuse variants that cannot be compared, before anything runs."""
     whole("warm_up", warm_up, at_least=0)
     if not variants or not isinstance(variants, Mapping):
         raise InvalidValueError(

@@ -1,4 +1,4 @@
-"""A table in which each line is about one figure and each column about one variant."""
+"""A table with a line for each figure and a column for each variant."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Line:
     Attributes:
         label: what it is.
         cells: its value for each variant, as text.
-        best: whether it is the best there is, for each variant.
+        best: whether it is the best, for each variant.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""Where the time of batches went, of each variant, as a part of the table."""
+"""Where each variant's time went, as a part of the table."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from optimizers.control.run_summary import NOTHING
 
 
 def time_section(variants: Sequence[Outcome], span: Sequence[int]) -> Section | None:
-    """Return where the time of some batches went, in seconds, their medians.
+    """Return where the time of some batches went, in median seconds.
 
-    None where the engine tells it of no batch. Nothing is marked as best: a part that is short may
-    be so at the cost of another.
+    None where the engine knows it for no batch. Nothing is marked as best: a part may be short at
+    the cost of another.
     """
     each = [_times(outcome, span) for outcome in variants]
     known = [time for times in each for time in times]

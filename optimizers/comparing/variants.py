@@ -11,7 +11,7 @@ from optimizers.optimizer import Optimizer
 from optimizers.plugins import create
 
 DEFAULT = ("hash", "published=locality-published", "locality")
-"""What is compared where nothing is said."""
+"""The default variants."""
 
 
 _NAMED = re.compile(r"([^=(]*)=(.*)", re.DOTALL)
@@ -19,7 +19,7 @@ _STEP = re.compile(r"([^()]*)(?:\((.*)\))?", re.DOTALL)
 
 
 def variants_of(texts: Iterable[str]) -> dict[str, Optimizer | None]:
-    """Return the variants that these texts mean, by their names.
+    """Return the variants that these texts describe, by name.
 
     >>> variants = variants_of(["hash", "both=locality(worth=0)+hash"])
     >>> variants["hash"], variants["both"].name
@@ -28,7 +28,7 @@ def variants_of(texts: Iterable[str]) -> dict[str, Optimizer | None]:
     Raises:
         UnknownNameError: a strategy is not known.
         PluginError: a strategy cannot be made with these settings.
-        InvalidValueError: two variants have one name, or one has none, or what is written is none.
+        InvalidValueError: two variants have one name, or one has none, or a text is not a variant.
     """
     found: dict[str, Optimizer | None] = {}
     for text in texts:
@@ -47,7 +47,7 @@ def variants_of(texts: Iterable[str]) -> dict[str, Optimizer | None]:
 
 
 def optimizer_of(text: str) -> Optimizer | None:
-    """Return the strategy that is written, or the chain of several; None for keys by hash."""
+    """Return the strategy of a text, or the chain of several; None for keys by hash."""
     if text == "hash":
         return None
     steps = [_strategy(step) for step in _steps(text)]
@@ -55,7 +55,7 @@ def optimizer_of(text: str) -> Optimizer | None:
 
 
 def _steps(text: str) -> list[str]:
-    """Divide a chain at each plus that is in no parentheses."""
+    """Divide a chain at each plus outside of parentheses."""
     steps, depth = [""], 0
     for letter in text:
         depth += {"(": 1, ")": -1}.get(letter, 0)

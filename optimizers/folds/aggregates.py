@@ -68,11 +68,11 @@ class Sum(Fold):
 
     Nulls are left out, and a key that had nothing else has no sum (null). Sums of integers are
     exact, or refused as soon as one does not fit 64 bits; so are those of decimals, with 38 digits
-    and as many after the point as the column has. Sums of floats are added one after the
-    other in double precision: n numbers give an error of at most n * 2^-53 times the sum of
-    their absolute values. The order is that of arrival, so the result is the same to the last
-    bit however the stream was cut into batches; only `merge` rounds otherwise. NaN and
-    infinities are numbers like others: they stay in the sum.
+    and the column's number of digits after the point. Sums of floats are added one after the other
+    in double precision: n numbers give an error of at most n * 2^-53 times the sum of their
+    absolute values. The order is that of arrival, so the result is the same to the last bit for any
+    cut of the stream into batches; only `merge` rounds differently. NaN and infinities are numbers
+    like others: they stay in the sum.
 
     >>> orders = pa.table({"user": ["ann", "bob", "ann"], "amount": [3, 5, 4]})
     >>> Sum("amount")(orders, "user").to_pydict()
@@ -112,8 +112,8 @@ class Mean(Fold):
     """The mean of a column of numbers for each key.
 
     Kept are the sum, as `Sum` keeps it, and how many numbers are in it; nulls are left out.
-    The mean is a float64, and null where a key had only nulls. Of decimals it is a decimal with
-    four digits more after the point, rounded half away from zero.
+    The mean is a float64, and null where a key had only nulls. The mean of decimals is a decimal
+    with four more digits after the point, rounded half away from zero.
 
     >>> orders = pa.table({"user": ["ann", "bob", "ann"], "amount": [3, 5, 4]})
     >>> Mean("amount")(orders, "user").to_pydict()
@@ -134,7 +134,7 @@ class Mean(Fold):
         )
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> pa.Table:
-        """Add the numbers of each key, and how many they are."""
+        """Add the numbers of each key, and their count."""
         numbers = self.checked(tuples, keys, before)
         values, numbers = filled(array_of(tuples, self.column), numbers)
         sums = added(self.column, sums_in(before, "sum"), values, numbers)

@@ -1,8 +1,8 @@
-"""Plain Python values as Arrow columns: none is changed on the way, none of another type let in.
+"""Plain Python values as Arrow columns: values are never changed, and other types are refused.
 
-Arrow itself turns 1.5 into the integer 1, and leaves out what a struct has no field for. And some
-values end the whole process: a map of which an item is no pair, an Arrow scalar for a dictionary,
-lists nested thousands deep. So values are looked through here before Arrow sees them.
+Arrow itself turns 1.5 into the integer 1, and drops values that a struct has no field for. And some
+values end the whole process: a map with an item that is not a pair, an Arrow scalar for a
+dictionary, lists nested thousands deep. So values are checked here before Arrow gets them.
 """
 
 import math
@@ -18,10 +18,10 @@ from optimizers.folds.describe import listed, shown
 
 _UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
 _NOTHING = type(None)
-_NO_NUMBERS = (bool, np.timedelta64)  # although Python and numpy count them among the integers
+_NO_NUMBERS = (bool, np.timedelta64)  # Python and numpy count them among the integers
 _SIMPLE = {bool, int, float, str, bytes, _NOTHING}
 _DEEPEST = 64
-"""Nested deeper than this, no type is looked for: Arrow's search has no end of its own."""
+"""The deepest nesting for which a type is inferred: Arrow's search has no limit of its own."""
 
 
 def column_of(
@@ -31,7 +31,7 @@ def column_of(
 
     Args:
         values: None, or what Arrow can hold in the type without a change.
-        kind: the type; None to take what all values have in common.
+        kind: the type; None for a type that fits all values.
         where: says of the number of a value where it is, as a beginning of the message.
 
     Raises:
@@ -66,8 +66,8 @@ def batch_of(
 
     Args:
         rows: at least one.
-        schema: the columns; a row may lack one, and then has a null there. None to take those
-            of the first row, which all others must have as well.
+        schema: the columns; a row may lack one, and then has a null there. None for those of the
+            first row, which all others must have as well.
         where: as in `column_of`.
         fixed: whether a column of the schema that is of type null may hold nothing else; if not,
             it gets the type that its values have in common.

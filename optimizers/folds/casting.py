@@ -13,11 +13,11 @@ from optimizers.errors import FoldError
 from optimizers.folds.types import plain
 
 MOST_BYTES = (1 << 31) - 1
-"""How many bytes an array with offsets of 32 bits may have, to be sure of it."""
+"""How many bytes an array with offsets of 32 bits may safely have."""
 
 
 def bytes_in(rows: pa.Table | pa.ChunkedArray | pa.Array) -> int:
-    """Return how much memory rows take, or, where Arrow cannot tell, that in which they lie."""
+    """Return how much memory rows take; where Arrow cannot tell, the size of their buffers."""
     try:
         return int(rows.nbytes)
     except pa.ArrowTypeError:  # of text views, before Arrow 24
@@ -25,7 +25,7 @@ def bytes_in(rows: pa.Table | pa.ChunkedArray | pa.Array) -> int:
 
 
 def cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a column in another form of its type, in pieces that the form has room for.
+    """Return a column in another form of its type, in pieces small enough for the form.
 
     Raises:
         pa.ArrowInvalid: a value does not fit.
@@ -45,7 +45,7 @@ def cast_back(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Chunk
     """Return a column of normal form in the type that the tuples have.
 
     Raises:
-        FoldError: a value that was kept is too large for it.
+        FoldError: a kept value is too large for it.
     """
     try:
         return cast(column, kind)
@@ -78,7 +78,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def with_room(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column such that its pieces can be put together: as it is, or with wide offsets."""
+    """Return a column whose pieces can be joined: as it is, or with wide offsets."""
     kind = roomy(column.type)
     if kind == column.type or bytes_in(column) <= MOST_BYTES:
         return column
@@ -130,14 +130,14 @@ def _is_view(kind: pa.DataType) -> bool:
 
 
 def _parts(piece: pa.Array, kind: pa.DataType) -> list[pa.Array]:
-    """Return an array in parts that a type has room for."""
+    """Return an array in parts small enough for a type."""
     if roomy(kind) == kind or len(piece) < 2 or bytes_in(piece) <= MOST_BYTES:
         return [piece]
     half = len(piece) // 2
     return [
         part
         for side in (piece.slice(0, half), piece.slice(half))
-        # Sliced only, it would keep offsets that the type has no room for.
+        # A mere slice would keep offsets that are too large for the type.
         for part in _parts(side.take(pa.array(np.arange(len(side)))), kind)
     ]
 

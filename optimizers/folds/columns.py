@@ -1,4 +1,4 @@
-"""Columns as folds read them: one array, its nulls told apart, checked by type."""
+"""Columns as folds read them: one array, without its nulls, checked by type."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from optimizers.folds.types import normal, plain
 
 
 class Filled(NamedTuple):
-    """The values of a column that are there, and the keys they belong to.
+    """The values of a column that are not null, and the keys they belong to.
 
     Attributes:
         values: those that are not null, in their order.
@@ -27,7 +27,7 @@ def type_of(schema: pa.Schema, name: str) -> pa.DataType:
     """Return the type of a column; that of the words where it is a dictionary.
 
     Raises:
-        FoldError: no column is called so, or several are.
+        FoldError: no column has this name, or several have.
     """
     return plain(schema.field(column_index(schema, name)).type)
 
@@ -66,7 +66,7 @@ def numbers_of(state: pa.Table, name: str, otherwise: float = 0) -> NDArray[Any]
 
 
 def seen_in(values: pa.Array, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each row of a column of state whether it was there or one of these keys is it."""
+    """Return which rows of a column of state had a value, or have one of these keys."""
     seen = present(values)
     seen = seen.copy()
     seen[keys] = True
@@ -74,5 +74,5 @@ def seen_in(values: pa.Array, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def or_null(values: NDArray[Any], there: NDArray[np.bool_]) -> pa.Array:
-    """Return values as a column, null where they are not there."""
+    """Return values as a column, with nulls for missing ones."""
     return pa.array(values, mask=None if there.all() else ~there)

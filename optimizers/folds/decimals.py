@@ -21,7 +21,7 @@ def added_decimals(column: str, sums: pa.Array, values: pa.Array, keys: Integers
     """Add decimals to the sums of their keys.
 
     Args:
-        column: what the values are called in the message.
+        column: the name of the values, for messages.
         sums: one for each key, without nulls; decimal128 of all digits.
         values: what is added; of the same scale.
         keys: for each value, the number of its key.
@@ -54,7 +54,7 @@ def mean_type(kind: pa.DataType) -> pa.DataType:
 
 
 def mean_decimals(sums: pa.Array, counts: Integers) -> pa.Array:
-    """Return sums divided by numbers, of which none is 0, rounded half away from zero.
+    """Return sums divided by numbers other than 0, rounded half away from zero.
 
     Raises:
         FoldError: a mean has more digits than fit.

@@ -1,4 +1,4 @@
-"""What messages call functions, columns and values; the same in every process."""
+"""The names of functions, columns and values in messages; the same in every process."""
 
 import functools
 from typing import Any
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 
 def name_of(function: Any) -> str:
-    """Return what a function is called.
+    """Return the name of a function.
 
     >>> name_of(functools.reduce), name_of(functools.partial(max, 3))
     ('_functools.reduce', 'partial(builtins.max)')

@@ -19,7 +19,7 @@ from optimizers.folds.types import normal
 
 
 class _Deletion(Enum):
-    """What a function returns in place of a state; one value only, in every process."""
+    """What a function returns instead of a state; a single value in every process."""
 
     DELETE = "delete"
 
@@ -28,7 +28,7 @@ class _Deletion(Enum):
 
 
 DELETE = _Deletion.DELETE
-"""Returned by a function of `EachKey` in place of a state: the key is to be forgotten."""
+"""Returned by a function of `EachKey` instead of a state, to delete the key."""
 
 KeyFunction = Callable[[tuple[Any, ...], pa.Table, Any], Any]
 """``function(key, rows, state) -> state``, or ``-> (state, rows)`` where it has an output."""
@@ -45,9 +45,9 @@ class EachKey(Fold):
     round or cut. A function with an ``output`` returns a pair: the state, and the rows that the
     operator sends on: a table, a record batch, a dict, an iterable of dicts, or None.
 
-    A function that returns `DELETE` as the state deletes its key: nothing is kept of it, and
-    nothing is sent on for it but rows that the function says. If it comes again it is new, and
-    the function gets None. None as a state is something else: the key stays, with a null.
+    A function that returns `DELETE` as the state deletes its key: nothing of it is kept, and only
+    the rows that the function returns are sent on for it. If it comes again it is new, and the
+    function gets None. None as a state is different: the key stays, with a null.
 
     It costs a call for each key, where the other folds take all keys in one go.
 
@@ -114,7 +114,7 @@ class EachKey(Fold):
         return f"EachKey({', '.join(words)})"
 
     def own_schema(self) -> pa.Schema | None:
-        """Return the columns of the rows that the function says."""
+        """Return the columns of the rows that the function returns."""
         return self.output
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
@@ -126,7 +126,7 @@ class EachKey(Fold):
         return pa.schema([("state", self.kind)])
 
     def absorb(self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table) -> NoReturn:
-        """Refuse, as the function wants to know its key; see `step`."""
+        """Refuse, as the function needs the key; see `step`."""
         raise FoldError(f"{self!r} calls its function with the key; use step(), which gets it")
 
     def step(  # noqa: PLR0913, PLR0917
@@ -145,10 +145,10 @@ class EachKey(Fold):
             keys: as in `Fold.step`.
             before: as in `Fold.step`.
             key_rows: as in `Fold.step`.
-            refuse: gets each key for which the function raises, by its number, with its tuples
-                and what it raised; its state stays as it was, and nothing is sent on of it.
-                Without it, that is raised.
-            notes: gets what each key took, and how many rows the function says for it.
+            refuse: gets each key for which the function raises, by its number, with its tuples and
+                the error; the key's state stays as it was, and nothing is sent on for it. Without
+                it, the error is raised.
+            notes: gets the cost of each key, and how many rows the function returns for it.
         """
         numbers = self.checked(tuples, keys, before)
         # In one chunk, and sorted, the rows of each key are a slice that costs nothing.
@@ -200,7 +200,7 @@ class EachKey(Fold):
     def _called(
         self, key: tuple[Any, ...], rows: pa.Table, state: Any
     ) -> tuple[Any, list[pa.Table]]:
-        """Return the state of a key after these tuples, and the rows that the function says."""
+        """Return the state of a key after these tuples, and the rows that the function returns."""
         returned = self.function(key, rows, state)
         if self.output is None:
             return returned, []
@@ -217,7 +217,7 @@ class EachKey(Fold):
         )
 
     def _rows(self, rows: Any, schema: pa.Schema, place: str) -> list[pa.Table]:
-        """Return the rows that the function says for one key as a table, or no table."""
+        """Return the rows that the function returns for one key as a table, or None."""
         if isinstance(rows, pa.Table | pa.RecordBatch):
             check_columns(rows.schema, schema, place)
             return [rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])]

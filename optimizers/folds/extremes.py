@@ -108,8 +108,8 @@ class Max(_Extreme):
 class Last(Fold):
     """What a column held in the last tuple of each key to arrive; of any type.
 
-    That may be a null. State of a key that is split over instances cannot be merged, as it does
-    not tell which tuple came last.
+    That may be a null. If a key is split over instances, its states cannot be merged, as they do
+    not say which tuple came last.
 
     >>> visits = pa.table({"user": ["ann", "bob", "ann"], "page": ["/", "/", "/exit"]})
     >>> Last("page")(visits, "user").to_pydict()

@@ -1,4 +1,4 @@
-"""The shape of what a keyed operator does: what it keeps for a key, and how tuples change it."""
+"""The interface of folds: what a keyed operator keeps for a key, and how tuples change that."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -26,16 +26,16 @@ class Emit(StrEnum):
     NOTHING = "nothing"
     """No rows; its state is there to be read."""
     OWN = "own"
-    """The rows that the fold itself says, if it is one that says any, such as `EachKey`."""
+    """The fold's own rows, if it makes any, as `EachKey` does."""
 
 
 class Step(NamedTuple):
-    """What one batch of tuples has led to.
+    """The result of one batch of tuples.
 
     Attributes:
         state: the state of the keys that came, row by row as it was before.
         emitted: the rows to send on; None where the fold emits nothing at all.
-        gone: which of the keys are deleted, with their rows of state; None for none.
+        gone: which of the keys are deleted, with their rows of state; None if none are.
     """
 
     state: pa.Table
@@ -48,19 +48,19 @@ class Fold(ABC):
     """What a keyed operator keeps for each key, and how tuples change it: many keys at a time.
 
     A subclass says what it keeps (`state`) and how a batch of tuples changes that (`absorb`).
-    If its state may be split over several instances, it also says how to put it together
-    (`merge`); if readers should see something else than the state itself, what (`results`).
-    It is a frozen value: pickled to where it runs, and equal to another of the same fields.
+    If its state may be split over several instances, it also says how to merge parts (`merge`); if
+    readers should see something else than the state, it says what (`results`). It is a frozen
+    value: it is pickled to where it runs, and equal to another with the same fields.
 
     A fold is given to a keyed operator: ``Operator("visits", "user", apply=Count())``. It can
     also be called, on a whole table: ``Count()(table, "user")``.
 
     Attributes:
         emit: what the operator sends on.
-        alone: whether it needs its keys, which only `step` gives it; it can then be none of several
-            folds `Together`.
-        even: whether each tuple and each key takes it about as long as any other, so that what key
-            groups take can be told by how many they have. Where that is not so, it is not told.
+        alone: whether it needs its keys, which only `step` gives it; it cannot then be one of
+            several folds `Together`.
+        even: whether all tuples and all keys cost it about the same, so that the costs of key
+            groups follow from their numbers. If not, their costs are not reported.
     """
 
     alone: ClassVar[bool] = False
@@ -81,7 +81,7 @@ class Fold(ABC):
             )
 
     def __repr__(self) -> str:
-        """Return how it is written: the fields that differ from their defaults, ``emit`` last.
+        """Return its text: the fields that differ from their defaults, ``emit`` last.
 
         The same in every process, so that a checkpoint can tell one fold from another by it.
         """
@@ -103,7 +103,7 @@ class Fold(ABC):
         so that a column may later come in another form.
 
         Raises:
-            FoldError: a column it needs is not there, or is of a type it cannot use.
+            FoldError: a column that it needs is missing, or has a type that it cannot use.
         """
 
     @abstractmethod
@@ -120,14 +120,14 @@ class Fold(ABC):
             As many rows as ``before``, with the same columns.
 
         Raises:
-            FoldError: the tuples or the state are not such as this fold can use.
+            FoldError: this fold cannot use these tuples or this state.
         """
 
     def merge(self, one: pa.Table, other: pa.Table) -> pa.Table:
-        """Return row by row the state of a key of which each table holds a part.
+        """Return row by row the state of keys whose parts are in both tables.
 
         Raises:
-            FoldError: this fold cannot tell one state from two.
+            FoldError: this fold cannot merge parts.
         """
         raise FoldError(
             f"{self!r} cannot be merged, so no key of it can be split over instances; "
@@ -137,18 +137,18 @@ class Fold(ABC):
     def given_types(self, tuples: pa.Schema) -> pa.Schema:
         """Return the columns of `state` in the types that these tuples have.
 
-        In such types their results are sent on. If not said, they are those of the state.
+        Results are sent on in these types. By default they are those of the state.
         """
         return self.state(tuples)
 
     def results(self, state: pa.Table) -> pa.Table:
-        """Return what readers see of these states, row by row: the state itself, if not said."""
+        """Return what readers see of these states, row by row: by default the state itself."""
         return state
 
     def step(
         self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table, key_rows: pa.Table
     ) -> Step:
-        """Take in one batch of tuples: the state afterwards, and what is sent on.
+        """Take in one batch of tuples; return the state afterwards and the rows to send on.
 
         This is what the engine calls. A fold with rows of its own does both here.
 
@@ -167,9 +167,9 @@ class Fold(ABC):
         key_rows: pa.Table,
         gone: NDArray[np.bool_] | None = None,
     ) -> Step:
-        """Return the state with what is sent on, as ``emit`` has it; for use in `step`.
+        """Return the state with the rows to send on, as ``emit`` says; for use in `step`.
 
-        Of a key that is deleted, no row is sent on.
+        No row is sent on for a key that is deleted.
         """
         match self.emit:
             case Emit.TUPLES:
@@ -199,11 +199,11 @@ class Fold(ABC):
         return rows
 
     def own_schema(self) -> pa.Schema | None:
-        """Return the columns of the rows that it says itself; None if it says none."""
+        """Return the columns of its own rows; None if it makes none."""
         return None
 
     def with_keys(self, key_rows: pa.Table, state: pa.Table) -> pa.Table:
-        """Return what readers see: the key columns, and beside them the results."""
+        """Return what readers see: the key columns and the results."""
         results = self.results(state)
         twice = sorted(set(key_rows.column_names) & set(results.column_names))
         if twice:
@@ -215,7 +215,7 @@ class Fold(ABC):
         return pa.table([*key_rows.columns, *results.columns], names=names)
 
     def __call__(self, tuples: pa.Table, key: str | Sequence[str]) -> pa.Table:
-        """Fold a whole table from nothing: one row a key, in order of first appearance."""
+        """Fold a whole table, without earlier state: a row per key, in order of appearance."""
         names = key_names(key)
         schema = self.state(tuples.schema)
         keys, firsts, _ = key_numbers(tuples, names)
@@ -228,7 +228,7 @@ class Fold(ABC):
     def checked(
         self, tuples: pa.Table, keys: NDArray[np.int64], before: pa.Table
     ) -> NDArray[np.int64]:
-        """Return the keys, having made sure that all three go together; for use in `absorb`."""
+        """Return the keys, after checking that all three fit together; for use in `absorb`."""
         check_state(self, self.state(tuples.schema), before)
         numbers = np.asarray(keys)
         if numbers.dtype.kind not in "iu" or numbers.shape != (len(tuples),):
@@ -250,7 +250,7 @@ def nothing(schema: pa.Schema, keys: int) -> pa.Table:
 
 
 def check_state(fold: Fold, wanted: pa.Schema, state: pa.Table) -> None:
-    """Refuse state that is of other columns than this fold keeps of these tuples."""
+    """Refuse state with other columns than this fold keeps for these tuples."""
     kept = [(field.name, field.type) for field in state.schema]
     if kept != [(field.name, field.type) for field in wanted]:
         raise FoldError(
@@ -260,7 +260,7 @@ def check_state(fold: Fold, wanted: pa.Schema, state: pa.Table) -> None:
 
 
 def check_parts(one: pa.Table, other: pa.Table) -> None:
-    """Refuse two parts of state that do not go together row by row."""
+    """Refuse two parts of state that do not match row by row."""
     if len(one) != len(other) or not one.schema.equals(other.schema):
         raise FoldError(
             f"{len(one)} rows of {listed(one.schema)} and {len(other)} of "

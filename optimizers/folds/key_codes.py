@@ -31,14 +31,14 @@ __all__ = [
 
 _WORTH_HASHING = 1 << 15  # rows
 _SAMPLE = 1 << 13
-_MOSTLY = 0.96  # share of a sample that is different: beyond it, most keys come once or twice
+_MOSTLY = 0.96  # share of different keys in a sample, above which most keys come once or twice
 
 
 class KeyNumbers(NamedTuple):
     """The keys of a table, numbered from 0 in the order of their places on the ring of hashes.
 
-    That is the order in which state is kept, so rows by number need no sorting. Keys have
-    numbers of their own even where their codes or places are equal.
+    State is kept in that order, so rows by number need no sorting. Keys have different numbers even
+    if their codes or places are equal.
 
     Attributes:
         keys: for each row, the number of its key.
@@ -52,11 +52,11 @@ class KeyNumbers(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """Rows by their values: equal rows have equal numbers, others have others.
+    """Rows by their values: equal rows have equal numbers, different rows different ones.
 
     Attributes:
         rows: for each row, the number of its values.
-        size: how many different ones there are; each number below is that of some row.
+        size: how many different rows there are; each number below is in use.
     """
 
     rows: Integers
@@ -70,7 +70,7 @@ def codes_of(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> Co
     column makes a pair with the code of those before it.
 
     Raises:
-        FoldError: a column is not there, or is there twice.
+        FoldError: a column is missing, or there twice.
         InvalidKeyError: a key is missing, or of a type that cannot be a key.
 
     >>> table = pa.table({"user": [7, 8], "place": ["Rome", "Oslo"]})
@@ -87,12 +87,12 @@ def codes_of(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> Co
 
 
 def key_numbers(table: pa.Table, columns: str | Sequence[str], seed: int = 0) -> KeyNumbers:
-    """Number the keys of a table: by the keys themselves, so that no two are taken for one.
+    """Number the keys of a table, by the keys themselves and not their codes.
 
     Their order is that of their places by the hash of a seed.
 
     Raises:
-        FoldError: a column is not there, or is there twice.
+        FoldError: a column is missing, or there twice.
         InvalidKeyError: a key is missing, or of a type that cannot be a key.
 
     >>> table = pa.table({"user": ["ann", "bob", "ann"]})
@@ -120,7 +120,7 @@ def key_numbers(table: pa.Table, columns: str | Sequence[str], seed: int = 0) ->
 
 
 def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Numbered:
-    """Number rows by all that is in their columns; of no columns, all are equal.
+    """Number rows by all their columns; without columns, all are equal.
 
     Args:
         columns: columns of one length, of types that state keeps.
@@ -141,7 +141,7 @@ def key_names(columns: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def column_index(schema: pa.Schema, name: str) -> int:
-    """Return where the one column of this name stands; refuse none and several."""
+    """Return the place of the column of this name; refuse none and several."""
     places = schema.get_all_field_indices(name)
     if len(places) == 1:
         return int(places[0])
@@ -205,7 +205,7 @@ def _dictionary_of(column: pa.ChunkedArray) -> pa.DictionaryArray | None:
 
 
 def _used(array: pa.DictionaryArray) -> _Words:
-    """Number the words that rows use; several words may be one key, and some be unused."""
+    """Number the words that rows use; several words may be one key, and some may be unused."""
     words = pa.chunked_array([array.dictionary])
     distinct = _encoded(cast(words, normal_key(words.type)))
     indices = array.indices.to_numpy(zero_copy_only=False)
@@ -217,10 +217,10 @@ def _used(array: pa.DictionaryArray) -> _Words:
 
 
 def _hashed(column: pa.ChunkedArray, seed: int) -> _Words | None:
-    """Number texts by their codes, and make sure by the texts that no two have one.
+    """Number texts by their codes, and check the texts for collisions.
 
-    Where most keys come once, that is faster than a hash table of texts; None where it is not,
-    and where codes do not tell them apart.
+    Where most keys come once, that is faster than a hash table of texts. None where it is not
+    faster, and where codes collide.
     """
     if len(column) < _WORTH_HASHING or not (
         pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
@@ -262,7 +262,7 @@ def _encoded(column: pa.ChunkedArray) -> _Words:
 
 
 def _combined(one: Numbered, other: Numbered) -> Numbered:
-    """Number pairs of numbers; there are fewer than 2^31 of each, so that pairs fit 64 bits."""
+    """Number pairs of numbers; there are fewer than 2^31 of each, so pairs fit 64 bits."""
     if one.size <= 1 or other.size == len(other.rows):
         return other
     if other.size <= 1 or one.size == len(one.rows):
@@ -296,7 +296,7 @@ def _column(table: pa.Table, name: str, seed: int) -> KeyBatch:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Say of any error which column the keys are in."""
+    """Add the key column to any error."""
     try:
         yield
     except InvalidKeyError as error:

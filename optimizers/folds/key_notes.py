@@ -1,4 +1,4 @@
-"""What is noted of each key while a function goes through them, one after the other."""
+"""Notes on each key while a function works through them, one after the other."""
 
 import time
 from collections.abc import Callable
@@ -10,19 +10,19 @@ from sketches.arrays import Floats
 
 Clock = Callable[[], float]
 
-_WINDOW = 1e-4  # seconds: to ask for CPU time takes a fiftieth of it
+_WINDOW = 1e-4  # seconds: reading CPU time takes a fiftieth of it
 
 
 class KeyNotes:
-    """Notes what keys take of the processor, and how many rows are sent for each.
+    """Notes the CPU time of keys, and how many rows are sent for each.
 
-    To ask how much CPU time there was takes longer than many a key does. So it is asked after a
-    few keys, or after one that took long; the keys in between share it by the time that passed.
+    Reading CPU time takes longer than the work of many a key. So it is read after a few keys, or
+    after one that took long; the keys in between share it by the wall-clock time that passed.
 
     Args:
         keys: how many keys there are.
-        wall: tells time as it passes.
-        cpu: tells CPU time.
+        wall: returns wall-clock time.
+        cpu: returns CPU time.
 
     Attributes:
         seconds: CPU seconds of each key.
@@ -45,7 +45,7 @@ class KeyNotes:
         self._began = self._last = self._wall()
 
     def note(self, rows: int) -> None:
-        """Say that the next key is done, and how many rows are sent for it."""
+        """Note that the next key is done, and how many rows are sent for it."""
         now = self._wall()
         self._times.append(now - self._last)
         self._last = now
@@ -55,7 +55,7 @@ class KeyNotes:
             self._share()
 
     def end(self) -> None:
-        """Say that all keys are done."""
+        """Note that all keys are done."""
         if self._times:
             self._share()
 

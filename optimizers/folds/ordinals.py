@@ -47,8 +47,8 @@ def ordinals(values: pa.Array) -> Ordinals:
     """Return values without nulls as numbers.
 
     Texts are in the order of their code points. Among floats, NaN is larger than all others and
-    equal to itself, and the two zeros are one. Numbers of texts, bytes and decimals go with this
-    array only; those of other types are the same everywhere.
+    equal to itself, and the two zeros are one. Numbers of texts, bytes and decimals are valid for
+    this array only; those of other types are the same everywhere.
 
     >>> numbers, values = ordinals(pa.array(["pear", "apple", "pear"]))
     >>> numbers.tolist(), values(numbers).to_pylist()
@@ -95,7 +95,7 @@ def _of_floats(values: pa.Array) -> Ordinals:
 
 
 def _mirrored(bits: Integers) -> Integers:
-    """Turn the order of negative floats round, by their bits; twice is not at all."""
+    """Reverse the order of negative floats, by their bits; applied twice, it changes nothing."""
     return np.where(bits < 0, bits ^ _REST, bits)
 
 

@@ -1,4 +1,4 @@
-"""Stateless work: what a function returns, as record batches of one schema."""
+"""Stateless work: the results of a function, as record batches of one schema."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,15 +13,15 @@ from optimizers.folds.arrow_values import batch_of, check_columns
 from optimizers.folds.describe import name_of
 
 Refuse: TypeAlias = Callable[[pa.RecordBatch, Exception], None]
-"""Gets rows that work cannot be done on, and what was raised for them."""
+"""Gets rows on which a function raised, and the error."""
 
 
 @dataclass(frozen=True, repr=False)
 class RowFunction:
     """A plain function of one row, as one of record batches; made by `each_row`.
 
-    Without ``output``, each batch gets the types that its values have in common. `as_batches`
-    holds it to those of its first batch.
+    Without ``output``, each batch gets types that fit its values. `as_batches` keeps those of its
+    first batch.
 
     Attributes:
         function: takes a row as a dict and returns a dict, an iterable of dicts, or None.
@@ -36,7 +36,7 @@ class RowFunction:
             raise FoldError(f"each_row({self.function!r}): that is not a function")
         if not isinstance(self.output, pa.Schema | None):
             raise FoldError(f"output={self.output!r} is not a schema; write pa.schema([...])")
-        # As a decorator does it, so that the function is found again where it was defined.
+        # As decorators do, so that the function is found where it was defined.
         for name in ("__module__", "__qualname__", "__doc__"):
             object.__setattr__(self, name, getattr(self.function, name, None))
 
@@ -44,7 +44,7 @@ class RowFunction:
         return f"each_row({name_of(self.function)})"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by its place where it has one, as ``@each_row`` leaves no other way to find it."""
+        """Pickle by the import path if there is one, as ``@each_row`` hides the function itself."""
         module = getattr(self.function, "__module__", "__main__")
         name = getattr(self.function, "__qualname__", "")
         found: Any = sys.modules.get(module)
@@ -61,12 +61,12 @@ class RowFunction:
         output: pa.Schema | None = None,
         refuse: Refuse | None = None,
     ) -> Any:
-        """Return what the function makes of the rows of a batch; None if that is nothing.
+        """Return the function's results for the rows of a batch; None if there are none.
 
         Args:
             batch: the rows.
-            output: the columns of what it returns, where it does not say itself.
-            refuse: gets each row that nothing can be made of, and why; without it, that raises.
+            output: the columns of its results, if it does not declare them.
+            refuse: gets each row that fails, and why; without it, the error is raised.
         """
         if len(set(batch.schema.names)) < len(batch.schema.names):
             raise FoldError(f"columns {batch.schema.names} are not all different; rename some")
@@ -85,7 +85,7 @@ class RowFunction:
                     rows += several
                     origins += [number] * len(several)
             except MemoryError:
-                raise  # that is no fault of the row
+                raise  # not the row's fault
             except Exception as error:
                 if refuse is None:
                     raise
@@ -94,7 +94,7 @@ class RowFunction:
             return None
         schema = output if self.output is None else self.output
         try:
-            # Where there were only nulls so far, the type is not declared but not known yet.
+            # If there were only nulls so far, the type is not known yet.
             fixed = self.output is not None
             return batch_of(rows, schema, lambda place: self._where(origins[place]), fixed=fixed)
         except FoldError:
@@ -110,7 +110,7 @@ class RowFunction:
         origins: Sequence[int],
         refuse: Refuse,
     ) -> list[Mapping[str, Any]]:
-        """Return what fits the declared columns; a row is refused of which something does not."""
+        """Return the rows that fit the declared columns; others are refused."""
         misfits: set[int] = set()
         for row, origin in zip(rows, origins, strict=True):
             try:
@@ -142,7 +142,7 @@ def _always(answer: str, _: int) -> str:
 
 
 def _dicts(batch: pa.RecordBatch, refuse: Refuse | None) -> Iterable[dict[str, Any] | None]:
-    """Return rows as dicts; None in place of one that is refused, as its text is no text."""
+    """Return rows as dicts; None for one that is refused, as its text is not valid."""
     try:
         found: list[dict[str, Any] | None] = batch.to_pylist()
     except UnicodeDecodeError:
@@ -170,9 +170,9 @@ def each_row(
 
     Args:
         function: takes a row as a dict and returns a dict, an iterable of dicts, or None for no
-            row at all.
-        output: the columns of what it returns. If not given, all rows must have the columns of
-            the first, and the types are those that the values of the first batch have in common.
+            row.
+        output: the columns of what it returns. If not given, all rows must have the columns of the
+            first, and the types are those that fit the values of the first batch.
 
     >>> split = each_row(lambda row: [{"word": word} for word in row["text"].split()])
     >>> split(pa.record_batch({"text": ["to be", "", "or not"]})).to_pydict()
@@ -184,16 +184,16 @@ def each_row(
 class Batches:
     """A stateless function as the engine calls it: a record batch in, record batches out.
 
-    Made by `as_batches`, for one task. All that comes out has one schema: the one it was given,
-    or else that of the first batch that came out.
+    Made by `as_batches`, for one task. All results have one schema: the given one, or that of the
+    first result.
 
     Attributes:
         function: what is called.
-        schema: the schema of what comes out; None until that is known.
+        schema: the schema of results; None until that is known.
         refuse: gets each row that the function fails on, and why; None to let the error through.
-            What the function gives for other rows comes out then, so that it must be pure, and
-            make of a row the same whichever rows come with it.
-        fatal: whether ``refuse`` raises, so that nothing has to be held back until all is done.
+            The results of other rows are kept, so the function must be pure, and its result for a
+            row must not depend on the other rows.
+        fatal: whether ``refuse`` raises, so that no result has to be held back until all is done.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Batches:
         self.fatal = fatal
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Return, one by one, what the function makes of a batch; empty batches are left out."""
+        """Return, one by one, the results of a batch; empty ones are left out."""
         if isinstance(self.function, RowFunction):
             made = self.function(batch, output=self.schema, refuse=self.refuse)
             parts: Iterable[Any] = () if made is None else (made,)
@@ -222,12 +222,12 @@ class Batches:
             yield from self._held(part)
 
     def again(self, schema: pa.Schema | None, *, guarded: bool) -> "Batches":
-        """Return the same for a part of the tuples; if not guarded, what is raised comes out."""
+        """Return the same for a part of the tuples; if not guarded, errors are raised."""
         refuse = self.refuse if guarded else None
         return Batches(self.function, schema, refuse, fatal=self.fatal)
 
     def _made(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        """Return, one by one, what a function of batches gives; all that it raises comes here."""
+        """Return, one by one, the results of a function of batches; its errors are handled here."""
         made = self.function(batch)
         if isinstance(made, pa.RecordBatch | pa.Table):
             yield made
@@ -237,7 +237,7 @@ class Batches:
             yield made
 
     def _watched(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        """Return what the function gives as it comes; if it raises, look for the row."""
+        """Return the function's results as they come; if it raises, look for the row."""
         try:
             yield from self._made(batch)
         except MemoryError:
@@ -245,21 +245,21 @@ class Batches:
         except Exception as error:
             if self.refuse is not None:
                 self._sifted(batch, self.refuse, error)
-                self.refuse(batch, error)  # of the rows alone, none did it
+                self.refuse(batch, error)  # no single row raises
             raise
 
     def _sifted(
         self, batch: pa.RecordBatch, refuse: Refuse, raised: Exception | None = None
     ) -> list[Any]:
-        """Return what the function makes of the rows that it does not fail on, in their order.
+        """Return the results of the rows on which the function does not raise, in their order.
 
-        If it fails, it gets each half alone, and so on: for one row among many that is about as
-        much work again as the batch.
+        If it raises, it gets each half alone, and so on: for one bad row among many that is about
+        as much work again as the batch.
 
         Args:
             batch: the rows.
-            refuse: gets each row that it fails on by itself.
-            raised: what it raised for all of them, if that is known.
+            refuse: gets each row on which it raises alone.
+            raised: its error for all of them, if that is known.
         """
         if raised is None:
             try:
@@ -276,7 +276,7 @@ class Batches:
         return first + self._sifted(batch.slice(half), refuse)
 
     def _held(self, part: Any) -> Iterator[pa.RecordBatch]:
-        """Return what is in a batch or table; refuse anything else, and another schema."""
+        """Return the record batches of a result; refuse anything else, and another schema."""
         if not isinstance(part, pa.RecordBatch | pa.Table):
             raise FoldError(
                 f"{name_of(self.function)} returned a {type(part).__name__}; it must return a "
@@ -298,9 +298,9 @@ class Batches:
     def _typed(
         self, part: pa.RecordBatch | pa.Table, schema: pa.Schema
     ) -> pa.RecordBatch | pa.Table:
-        """Return a part with the types known of columns that have nothing but nulls in it.
+        """Return a part in which columns of nulls have their known types.
 
-        Of columns that had nothing but nulls so far, the types are those of this part.
+        Columns that had only nulls so far get their types from this part.
         """
         if part.schema.names != schema.names:
             return part
@@ -312,12 +312,12 @@ class Batches:
 
 
 def as_batches(function: Callable[..., Any], *, schema: pa.Schema | None = None) -> Batches:
-    """Return a stateless function as one that gives record batches, in place of what it returns.
+    """Return a stateless function as one that yields record batches.
 
     Args:
         function: takes a record batch and returns a record batch, a table, None, or an iterable
             of batches and tables. Also what `each_row` returned.
-        schema: what comes out, if it is known; otherwise the first batch says it.
+        schema: that of results, if it is known; otherwise the first batch decides.
 
     >>> twice = as_batches(lambda batch: [batch, pa.Table.from_batches([batch])])
     >>> [len(batch) for batch in twice(pa.record_batch({"x": [1, 2, 3]}))]

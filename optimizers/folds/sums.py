@@ -54,7 +54,7 @@ def added(column: str, sums: pa.Array, values: pa.Array, keys: NDArray[np.int64]
     """Add values to the sums of their keys, one after the other.
 
     Args:
-        column: what the values are called in the message.
+        column: the name of the values, for messages.
         sums: one for each key, without nulls; of a type that `sum_type` gives.
         values: what is added, without nulls.
         keys: for each value, the number of its key.
@@ -88,10 +88,10 @@ def null_unless(sums: pa.Array, there: NDArray[np.bool_]) -> pa.Array:
 def _whole_sums(
     column: str, sums: NDArray[np.int64], values: NDArray[Any], keys: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return sums of integers, or say that one of them is beyond 64 bits.
+    """Return sums of integers, or refuse one that is beyond 64 bits.
 
-    Upper and lower halves are added up apart: neither can overflow with fewer than 2^31 tuples,
-    and a sum that was too large on the way but is not in the end is no mistake.
+    Upper and lower halves are added up separately: neither can overflow with fewer than 2^31
+    tuples, and a sum may be too large on the way if it fits in the end.
     """
     high, low = sums >> _HALF, sums & _LOW_HALF
     if values.dtype != np.uint64:

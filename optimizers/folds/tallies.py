@@ -1,4 +1,4 @@
-"""The different values of a column, and the most weighty of them, for each key."""
+"""The different values of a column, and those of most weight, for each key."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

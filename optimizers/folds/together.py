@@ -16,8 +16,8 @@ from optimizers.folds.fold import Emit, Fold, check_parts
 class Together(Fold):
     """Several folds over the same keys in one pass, each under a name of its own.
 
-    A fold with one result gives it its own name; of one with several, each is called by the
-    fold's name, ``_`` and its own.
+    The result of a fold with one result gets the fold's name; if it has several, each is called by
+    the fold's name, ``_`` and its own.
 
     >>> from optimizers.folds import Count, Sum
     >>> orders = pa.table({"user": ["ann", "bob", "ann"], "amount": [3, 5, 4]})
@@ -69,7 +69,7 @@ class Together(Fold):
         object.__setattr__(self, "even", all(fold.even for _, fold in given))
 
     def __repr__(self) -> str:
-        """Return how it is written, the same in every process."""
+        """Return its text, the same in every process."""
         words = [f"{name}={fold!r}" for name, fold in self.folds]
         if self.emit is not Emit.CHANGES:
             words.append(f"emit=Emit.{self.emit.name}")

@@ -1,17 +1,17 @@
 """Normal forms of types: what state keeps, so that a column may change between forms of one type.
 
 A stream may hold the same values as int in one batch and as bigint in the next, as a dictionary
-or not, under one session time zone or another. State knows one type for all of them. Its texts
-and lists count in 64 bits, so that an instance may keep more than 2 GiB of them.
+or not, under one session time zone or another. State has one type for all of them. Its texts and
+lists have offsets of 64 bits, so that an instance may keep more than 2 GiB of them.
 """
 
 import pyarrow as pa
 
 SOLID = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-"""What views are cast to where Arrow cannot do without."""
+"""The types that views are cast to where Arrow needs it."""
 
 DIGITS = 38
-"""How many digits a decimal has in state: as many as fit 128 bits."""
+"""The digits of a decimal in state: the most that fit 128 bits."""
 
 
 def plain(kind: pa.DataType) -> pa.DataType:

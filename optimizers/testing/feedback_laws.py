@@ -1,4 +1,4 @@
-"""What dispatchers and reporters keep: the laws of groupings that listen."""
+"""The laws of groupings that listen, for dispatchers and reporters."""
 
 import math
 from itertools import cycle
@@ -31,7 +31,7 @@ _FOREIGN = ("no message", 7, None)
 
 
 class FeedbackLaws(GroupingSuite):
-    """What a grouping keeps whose dispatchers hear from the instances."""
+    """The laws of a grouping whose dispatchers hear from the instances."""
 
     @law
     def test_dispatchers_choose_instances_that_exist_in_any_network(
@@ -44,7 +44,7 @@ class FeedbackLaws(GroupingSuite):
 
     @law
     def test_a_message_that_comes_twice_counts_once(self, data: st.DataObject) -> None:
-        """Loads are counted right: what an instance has said once, it has said once."""
+        """Loads are counted right: a message that comes twice counts once."""
         if self.grouping.listens:
             again = data.draw(st.integers(0, 10), label="tuples between the two")
             late = data.draw(st.integers(0, 3), label="tuples before the first")
@@ -58,7 +58,7 @@ class FeedbackLaws(GroupingSuite):
 
     @law
     def test_messages_travel(self, data: st.DataObject) -> None:
-        """Messages pass through pickle, and what arrives is as good as what was sent."""
+        """Messages pass through pickle unchanged."""
         if self.grouping.listens:
             asked = self._question(data)
             here = run(*asked, delivered_at_once())
@@ -83,7 +83,7 @@ class FeedbackLaws(GroupingSuite):
     def test_as_long_as_it_hears_nothing_it_spreads_a_key_as_promised(
         self, data: st.DataObject
     ) -> None:
-        """Loads are counted right: a dispatcher that hears nothing goes by what it has sent."""
+        """Loads are counted right: a dispatcher that hears nothing uses what it has sent."""
         if not self.grouping.listens or self.spread is None:
             return  # it promises nothing
         instances = data.draw(st.sampled_from(self.instance_counts()), label="instances")
@@ -137,7 +137,7 @@ class FeedbackLaws(GroupingSuite):
 
     @law
     def test_a_foreign_message_is_refused_or_changes_nothing(self, data: st.DataObject) -> None:
-        """What no reporter of its own has sent makes no difference to a dispatcher."""
+        """Messages that no reporter of its own has sent make no difference to a dispatcher."""
         if not self.grouping.listens:
             return
         asked = self._question(data)

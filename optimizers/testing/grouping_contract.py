@@ -1,4 +1,4 @@
-"""The contract of `Grouping` as a test suite: what its routers keep, and how it travels."""
+"""The contract of `Grouping` as a test suite: the laws of its routers, and how it travels."""
 
 import copy
 import json
@@ -40,7 +40,7 @@ _NO_SENDERS: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 class GroupingContract(FeedbackLaws):
-    """What every grouping must keep. Set `grouping` in a subclass, and say what it promises."""
+    """The laws of every grouping. Set `grouping` in a subclass, and say what it promises."""
 
     def test_is_a_value(self) -> None:
         """A copy of it is equal, has the same hash, and routes as it does."""
@@ -57,7 +57,7 @@ class GroupingContract(FeedbackLaws):
         assert self.grouping != object(), f"{name} equals anything; compare what is in it"
 
     def test_passes_through_json(self) -> None:
-        """Written in a document and read, it is what it was."""
+        """Written to a document and read, it is unchanged."""
         try:
             document = json.dumps(grouping_to_dict(self.grouping), allow_nan=False)
             back = grouping_from_dict(json.loads(document))
@@ -70,7 +70,7 @@ class GroupingContract(FeedbackLaws):
         self._routes_as(back, "written as JSON and read")
 
     def test_refuses_a_document_with_a_field_too_many(self) -> None:
-        """What a document says and it does not know is not passed over."""
+        """Unknown fields of a document are refused."""
         document = {**grouping_to_dict(self.grouping), "no_such_field": 1}
         refused(
             "a document with the field 'no_such_field'",
@@ -129,7 +129,7 @@ class GroupingContract(FeedbackLaws):
 
     @law
     def test_routers_share_nothing(self, data: st.DataObject) -> None:
-        """What one router sends makes no difference to another of the same grouping."""
+        """One router's tuples make no difference to another of the same grouping."""
         for sender, stream in self._asked(data):
             other = data.draw(senders((sender.instances,)), label="another sender")
             cut = data.draw(batches(stream), label="batches")
@@ -201,7 +201,7 @@ class GroupingContract(FeedbackLaws):
 
     @law
     def test_it_does_without_keys_it_does_not_need(self, data: st.DataObject) -> None:
-        """A router that does not choose by keys takes no notice of them."""
+        """A router that does not choose by keys ignores them."""
         for sender, stream in self._asked(data):
             rows = len(stream)
             if not self._chooses_without_keys(sender):
@@ -263,7 +263,7 @@ class GroupingContract(FeedbackLaws):
             )
 
     def _asked_of_all(self, grouping: Grouping) -> tuple[Any, ...]:
-        """Return what to ask of the grouping, and of what should answer as it does."""
+        """Return questions to ask the grouping, and anything that should answer as it does."""
         counts = cycle(self.instance_counts())
         pools = tuple((list(keys), next(counts)) for keys in self.keys())
         return grouping, pools if self.routes else (), pools if grouping.listens else ()

@@ -1,4 +1,4 @@
-"""What a suite for groupings says of the grouping, and how it asks for routers."""
+"""Base of suites for groupings: the promises of the grouping, and how to get routers."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -27,8 +27,8 @@ class GroupingSuite(Laws):
     Attributes:
         grouping: the grouping.
         routes: whether it routes batches. Set it to False for one that only a simulation can use.
-        any_cut: whether tuples go where they would go one by one, however the stream is cut into
-            batches. Set it to False for one that says it looks at a whole batch.
+        any_cut: whether tuples go where they would go one by one, for any cut of the stream into
+            batches. Set it to False for one that looks at a whole batch.
         spread: to how many instances the tuples of one key go, equally many to each; math.inf for
             all instances, None where it promises no such thing.
     """

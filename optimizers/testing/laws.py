@@ -35,7 +35,7 @@ class Laws:
     examples: ClassVar[int | None] = 25
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give each subclass properties of its own: Hypothesis keeps notes in the function."""
+        """Give each subclass its own properties: Hypothesis keeps notes in the function."""
         super().__init_subclass__(**options)
         for name in dir(cls):
             test = getattr(inspect.getattr_static(cls, name), "law", None)
@@ -46,7 +46,7 @@ class Laws:
 def _property(test: _Law, examples: int | None) -> _Law:
     drawn: _Law = given(data=st.data())(test)
     if examples is not None:
-        # How long an example takes says nothing of what is tested, but of what else a machine does.
+        # The time of an example depends on what else the machine does, not on what is tested.
         drawn = settings(max_examples=examples, deadline=None)(drawn)
     drawn.law = test  # type: ignore[attr-defined]
     return drawn

@@ -1,7 +1,7 @@
 """A small network of senders and instances, to try dispatchers and reporters in.
 
-Instances execute tuples one after the other; what reporters send back may be late, lost or come
-twice, as a test wants it.
+Instances execute tuples one after the other; a test decides which messages of reporters are late,
+lost or come twice.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ _SECONDS = (0.25, 0.5, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of a message.
+    """The fate of a message.
 
     Attributes:
         late: how many tuples are dispatched before it arrives.
@@ -42,7 +42,7 @@ def delivered_at_once() -> Iterator[Fate]:
 
 @dataclass
 class Run:
-    """What became of some tuples.
+    """The fates of some tuples.
 
     Attributes:
         chosen: the instance of each.
@@ -65,15 +65,15 @@ def run(  # noqa: PLR0913  # all that there is in a network
     wire: Callable[[Message], Message] = lambda message: message,
     foreign: Sequence[Any] = (),
 ) -> Run:
-    """Send a stream through dispatchers that take turns, and return what became of it.
+    """Send a stream through dispatchers that take turns, and return the fates of its tuples.
 
     Args:
         grouping: a grouping that listens.
         instances: how many instances there are.
         senders: how many dispatchers there are.
         stream: the keys of the tuples.
-        fates: what becomes of each message, in the order in which they are sent.
-        wire: what a message passes through on its way.
+        fates: the fate of each message, in the order in which they are sent.
+        wire: a function that each message passes through.
         foreign: messages that no reporter has sent, and that dispatchers get before each tuple.
     """
     network = _Network(grouping, instances, senders, fates, wire)
@@ -123,7 +123,7 @@ class _Network:
         self._at_hand = 0.0
 
     def seconds(self, instance: int) -> float:
-        """Return how long the tuple at hand will take."""
+        """Return how long the present tuple will take."""
         return self._at_hand
 
     def backlog(self, instance: int) -> float:
@@ -135,7 +135,7 @@ class _Network:
         return len(self._queues[instance])
 
     def work_until(self, turn: int) -> None:
-        """Let instances execute what they are done with by now, and report it."""
+        """Let instances execute the tuples that are done by now, and report them."""
         self._turn = turn
         for instance, queue in enumerate(self._queues):
             while queue and queue[0].done <= turn * _BETWEEN:
@@ -152,7 +152,7 @@ class _Network:
             self._dispatchers[recipient].receive(message, turn * _BETWEEN)
 
     def disturb(self, sender: int, foreign: Sequence[Any]) -> None:
-        """Let a dispatcher receive what no reporter has sent; it may refuse it."""
+        """Let a dispatcher receive a message that no reporter has sent; it may refuse it."""
         for message in foreign:
             with suppress(PenstockError):
                 self._dispatchers[sender].receive(message, self._turn * _BETWEEN)

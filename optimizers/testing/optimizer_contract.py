@@ -17,7 +17,7 @@ from optimizers.testing.worlds import World, example_worlds
 
 
 class OptimizerContract:
-    """What every strategy must keep. Set `optimizer` in a subclass."""
+    """The laws of every strategy. Set `optimizer` in a subclass."""
 
     optimizer: ClassVar[Optimizer]
 
@@ -26,7 +26,7 @@ class OptimizerContract:
         return example_worlds()
 
     def test_gives_the_same_answer_to_the_same_question(self) -> None:
-        """A second call decides as the first did: by no clock, dice or memory."""
+        """A second call decides as the first did: without clock, dice or memory."""
         for world in self.worlds():
             first = world.ask(self.optimizer)
             _agree(f"asked twice, {self.optimizer.name} answers", first, world.ask(self.optimizer))
@@ -65,7 +65,7 @@ class OptimizerContract:
     def test_decides_nothing_without_data(self) -> None:
         """Without the statistics it observes, a strategy leaves everything as it is."""
         if not self.optimizer.observes:
-            return  # it decides without data by design, and may
+            return  # it may, as it decides without data by design
         for world in self.worlds():
             plan = world.seen_by(()).ask(self.optimizer)
             assert not plan, (
@@ -74,7 +74,7 @@ class OptimizerContract:
             )
 
     def test_needs_no_more_than_it_observes(self) -> None:
-        """What a strategy does not observe may be absent, and makes no difference."""
+        """Statistics that a strategy does not observe may be absent, and make no difference."""
         observes = self.optimizer.observes
         for probe in observes:
             assert isinstance(probe, Probe), (
@@ -89,7 +89,7 @@ class OptimizerContract:
             )
 
     def test_agrees_with_itself(self) -> None:
-        """A chain of it alone decides as it does, and what is in force afterwards fits the job."""
+        """A chain of it alone decides as it does, and the plan in force afterwards fits the job."""
         for world in self.worlds():
             plan = world.ask(self.optimizer)
             try:

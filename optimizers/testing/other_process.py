@@ -1,4 +1,4 @@
-"""Values that travel to another process, and what is worked out there."""
+"""Values that travel to another process, and functions that run there."""
 
 import base64
 import importlib.util
@@ -38,7 +38,7 @@ print(base64.b64encode(pickle.dumps(function(*arguments))).decode(), file=answer
 
 
 def import_module_of(name: str, path: str) -> None:
-    """Import a module by name, or where another or none goes by it there, from its file."""
+    """Import a module by name, or from its file if there is none, or another, of that name."""
     try:
         found = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -72,12 +72,12 @@ class _ModulesOf(pickle.Unpickler):
 def answer_elsewhere(
     asked: str, function: Callable[..., T], *arguments: Any, hash_seed: str = "1"
 ) -> T:
-    """Return what a function answers in a new process with another seed for built-in hashes.
+    """Return a function's result in a new process with another seed for built-in hashes.
 
     Args:
-        asked: what is asked, for the message if there is no answer.
+        asked: the question, for the message if there is no answer.
         function: a function at the top level of a module.
-        arguments: what it is called with; all of it passes through pickle.
+        arguments: its arguments; they pass through pickle.
         hash_seed: the ``PYTHONHASHSEED`` of that process.
     """
     pickled(asked, arguments)

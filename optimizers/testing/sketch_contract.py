@@ -22,17 +22,17 @@ _DISTINCT = 400
 
 
 class SketchContract(SketchSuite):
-    """What every sketch must keep. Say in a subclass what it is, and what it does not promise."""
+    """The laws of every sketch. Say in a subclass which one it is, and what it does not promise."""
 
     @law
     def test_estimates_are_never_below_the_truth(self, data: st.DataObject) -> None:
-        """What the sketch says of a key is at least its weight, in the stream or not."""
+        """An estimate is at least the weight of its key, in the stream or not."""
         keys, stream = self._asked(data)
         self._upper_bounds(self._filled([stream]), keys, stream)
 
     @law
     def test_lower_bounds_are_never_above_the_truth(self, data: st.DataObject) -> None:
-        """Where it says what a weight is at least, it is."""
+        """Its lower bounds are never above the weight."""
         keys, stream = self._asked(data)
         self._lower_bounds(self._filled([stream]), keys, stream)
 
@@ -121,7 +121,7 @@ class SketchContract(SketchSuite):
 
     @law
     def test_it_passes_through_bytes(self, data: st.DataObject) -> None:
-        """What is read answers as what was written, is written the same, and goes on counting."""
+        """A sketch that was read answers and is written as the first, and goes on counting."""
         keys, stream = self._asked(data)
         sketch = self._filled([stream])
         written = sketch.to_bytes()
@@ -142,7 +142,7 @@ class SketchContract(SketchSuite):
 
     @law
     def test_it_refuses_damaged_bytes(self, data: st.DataObject) -> None:
-        """Bytes that were cut off, grew, were changed or are none are refused by our errors."""
+        """Bytes that are cut off, too long, changed or missing are refused by our errors."""
         _, stream = self._asked(data)
         if not self.checks_bytes:
             return  # it says so

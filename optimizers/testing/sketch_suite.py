@@ -1,4 +1,4 @@
-"""What a suite for sketches says of the sketch, and how it fills and asks it."""
+"""Base of suites for sketches: the promises of the sketch, and how to fill and query it."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ _LARGEST = 8
 
 
 class Sketch(Protocol):
-    """What the suite asks of a sketch. Put that of another library behind these five methods."""
+    """The methods of a sketch that the suite uses. Adapt another library's sketch to these five."""
 
     def update(self, keys: Any, weights: Any) -> None:
         """Count keys by their weights."""
@@ -101,7 +101,7 @@ class SketchSuite(Laws):
         return sums
 
     def at_least(self, sketch: Any, keys: Keys) -> Sequence[float] | None:
-        """Return what the weights are at least, where the sketch promises such a bound."""
+        """Return lower bounds of the weights, where the sketch promises them."""
         return None
 
     def _asked(self, data: st.DataObject, keys: Keys | None = None) -> tuple[Keys, Any]:

@@ -37,14 +37,14 @@ def example_keys() -> tuple[Keys, ...]:
 
 
 def streams(keys: Keys, *, longest: int = _LONGEST) -> st.SearchStrategy[list[Any]]:
-    """Return streams of these keys, some of which are frequent."""
+    """Return streams of these keys, with some frequent ones."""
     return _streams(tuple(keys), longest)
 
 
 @lru_cache
 def _streams(keys: tuple[Any, ...], longest: int) -> st.SearchStrategy[list[Any]]:
-    # Hypothesis draws how long a stream is and what it is drawn from, not each key: in a few
-    # examples it would hardly come to a long one. Made once, as it looks closely at new ones.
+    # Hypothesis draws the length of a stream and its seed, not each key: in a few examples it would
+    # hardly draw a long one. Made once, as it inspects new strategies at length.
     return st.builds(_drawn, st.just(keys), st.integers(0, longest), _SEEDS)
 
 

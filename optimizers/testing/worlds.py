@@ -209,7 +209,7 @@ def _example_time(topology: Topology, batch: int, tuples: Mapping[str, int]) -> 
 
 
 def _example_past(topology: Topology, tuples: Mapping[str, float]) -> Past:
-    """Return two epochs of half and of all the tuples, after the first of which something moved."""
+    """Return two epochs, of half and of all the tuples; something moved after the first."""
     moved = PastDecision((("placement", topology.order[-1]),), applied=True)
     epochs = tuple(
         PastEpoch(
@@ -239,7 +239,7 @@ def _example_pairs(random: np.random.Generator) -> KeyPairs:
 
 
 def _example_keys(pairs: Mapping[EdgeName, KeyPairs]) -> dict[str, KeyCounts]:
-    """Return counts of the keys in the pairs, and of rare partners that the pairs do not tell."""
+    """Return counts of the keys in the pairs, and of rare partners that are not in the pairs."""
     found: dict[str, KeyCounts] = {}
     for hop, counted in pairs.items():
         for name, column in zip(hop, (counted.left, counted.right), strict=True):
@@ -265,7 +265,7 @@ def _example_groups(operator: Operator, random: np.random.Generator) -> GroupSta
 
 
 def _example_instances(operator: Operator, tuples: int) -> InstanceStatistics:
-    """Return loads of instances that ran where they were dealt to, on hosts of other names."""
+    """Return loads of instances that ran on their planned nodes, under the names of hosts."""
     count = operator.parallelism
     nodes = Cluster.uniform(count).deal(count)
     each = np.full(count, tuples / count)

@@ -1,12 +1,12 @@
-"""Jobs with data to go with them, ready to be run and compared.
+"""Jobs with data, ready to be run and compared.
 
 A package offers workloads of its own in its ``pyproject.toml``::
 
     [project.entry-points."penstock.workloads"]
     orders = "shop_streams:orders"
 
-where ``orders`` is a `Workload`, or a function without arguments that returns one. Nothing of a
-package is imported before its workload is asked for.
+where ``orders`` is a `Workload`, or a function without arguments that returns one. A package is
+imported only when its workload is asked for.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def listed() -> Mapping[str, str]:
 
 
 def workload(name: str) -> Workload:
-    """Return the workload of that name, or at that place.
+    """Return the workload of that name or import path.
 
     >>> workload("trending").topology.sources
     ('posts',)
@@ -50,7 +50,7 @@ def workload(name: str) -> Workload:
         name: the name of one of ours or of an installed package's, or ``"module:function"``.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: there is no workload of that name.
         PluginError: it cannot be imported, or made, or is no `Workload`.
     """
     if name in WORKLOADS:

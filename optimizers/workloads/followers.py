@@ -1,4 +1,4 @@
-"""Who follows whom: a made-up social network, and how far a message gets in it."""
+"""Followers: a made-up social network, and how far a message gets in it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +11,13 @@ from sketches.checks import seed as checked_seed
 from sketches.checks import whole
 from sketches.values import protected
 
-_MUTUAL = 0.6  # how far having many followers goes with following many: 0 not at all, 1 fully
+_MUTUAL = 0.6  # correlation of having many followers with following many: 0 none, 1 full
 _STEEPNESS = 1.0  # with which the numbers of followers fall off, from the most popular user on
 
 
 @dataclass(frozen=True, eq=False)
 class Followers:
-    """A directed graph: from each user to those who see what they write.
+    """A directed graph: from each user to the followers who see the user's messages.
 
     >>> network = Followers.made_up(users=100, edges=800, most=40, seed=1)
     >>> int(network.counts.sum()), int(network.counts.max())
@@ -52,7 +52,7 @@ class Followers:
         counts = _falling(number, total, most)
         rng = np.random.default_rng([checked_seed(seed), 47])
         counts = rng.permutation(counts)
-        # Who has many followers also follows many, so that messages get far in few steps.
+        # Users with many followers also follow many, so messages get far in few steps.
         weights = np.maximum(counts, 0.5) ** _MUTUAL
         drawn = []
         for user, count in enumerate(counts.tolist()):
@@ -72,7 +72,7 @@ class Followers:
         return np.diff(self.starts)
 
     def reach(self, user: int, depth: int = 3) -> tuple[int, int]:
-        """Return how many others a message gets to in ``depth`` steps, and how many edges it takes.
+        """Return how many users a message reaches in ``depth`` steps, and how many edges it takes.
 
         Args:
             user: who writes it.
@@ -94,7 +94,7 @@ class Followers:
         return int(seen.sum()) - 1, edges
 
     def efforts(self, depth: int = 3) -> Integers:
-        """Return for each user how many edges it takes to work their reach out."""
+        """Return for each user how many edges it takes to compute their reach."""
         return np.array([self.reach(user, depth)[1] for user in range(len(self))])
 
     def _followers(self, users: Integers) -> Integers:

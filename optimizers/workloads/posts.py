@@ -27,8 +27,7 @@ _MOVED = 0.01  # of all tags change community after a batch
 class _World:
     """Places and tags, and which belong together at the moment.
 
-    Both are as frequent as Zipf's law has it, by rank. What is called by a rank changes as tags
-    come and go.
+    Both have frequencies by Zipf's law, by rank. The tag of a rank changes as tags come and go.
     """
 
     rng: np.random.Generator
@@ -92,7 +91,7 @@ def trending(scale: float, seed: int) -> Iterator[Batch]:
 
 
 def shuffled(scale: float, seed: int) -> Iterator[Batch]:
-    """Yield posts of the same places and tags, of which none belongs to any other."""
+    """Yield posts of the same places and tags, without any correlation."""
     world = _World.new(scale, seed)
     while True:
         places, tags = world.draw()
@@ -128,7 +127,7 @@ _JOB = (
     .then("by_tag", key="tag", parallelism=6, apply=Count())
 )
 
-_COUNTING = Work(20e-6, state_bytes=50)  # what engines take that go tuple by tuple
+_COUNTING = Work(20e-6, state_bytes=50)  # the costs of engines that work tuple by tuple
 _SIMULATED: dict[str, Any] = {
     "work": {"by_place": _COUNTING, "by_tag": _COUNTING},
     "rate": 200_000,  # two thirds of what six instances can count

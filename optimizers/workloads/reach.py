@@ -1,4 +1,4 @@
-"""Reach: to how many users each tweet gets, which takes long for some authors and next to none."""
+"""Reach: how many users each tweet reaches, which takes long to compute for some authors only."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -20,17 +20,17 @@ _TWEETS = 10_000  # a batch
 _TERMS = 500
 _EXPONENT = 0.463  # of Zipf's law, by which the first of 9,960 authors writes .0038 of all tweets
 _CALL, _EDGE = 26e-6, 3e-9  # seconds that a call takes, and for each edge that it follows
-_UNLIKE = 1.5  # how far who writes much and who has many followers are not the same: a sigma
+_UNLIKE = 1.5  # sigma of the noise between writing much and having many followers
 
 
 @cache
 def network() -> Followers:
-    """Return who follows whom; made up once in each process."""
+    """Return the network of followers; made once in each process."""
     return Followers.made_up()
 
 
 def popularity(network: Followers, seed: int) -> NDArray[np.float64]:
-    """Return the share of all tweets that each user writes; who has many followers writes more."""
+    """Return each user's share of all tweets; users with many followers write more."""
     rng = np.random.default_rng([seed, 53])
     followed = network.counts * np.exp(rng.normal(0.0, _UNLIKE, len(network)))
     shares = np.empty(len(network))
@@ -41,13 +41,13 @@ def popularity(network: Followers, seed: int) -> NDArray[np.float64]:
 
 @each_row
 def with_reach(tweet: dict[str, Any]) -> dict[str, Any]:
-    """Add to a tweet how many users it gets to in three steps."""
+    """Add to a tweet how many users it reaches in three steps."""
     return {**tweet, "reach": network().reach(tweet["author"])[0]}
 
 
 @cache
 def _effort(author: int) -> int:
-    """Return how many edges it takes to work an author's reach out."""
+    """Return how many edges it takes to compute an author's reach."""
     return network().reach(author)[1]
 
 

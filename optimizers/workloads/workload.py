@@ -28,12 +28,12 @@ class Workload:
     """A job with data to go with it.
 
     Attributes:
-        name: how it is called.
-        about: in a sentence, what the stream is like and what can be seen on it.
+        name: its name.
+        about: a sentence on what the stream is like and what it shows.
         topology: the job.
         stream: makes the batches, without end, for a scale and a seed.
-        work: what the work of each operator takes in a simulation, which computes nothing by
-            itself; of those not named, nothing.
+        work: the work of each operator in a simulation, which does not call functions; operators
+            that are not named take no time.
         rate: how many tuples a second come in there, at each source.
     """
 
@@ -90,8 +90,8 @@ class Workload:
         Args:
             every: after how many batches the optimizer is asked.
             rate: how many tuples a second come in at each source; by default as the workload says.
-            network: what lies between the nodes.
-            seed: of all that happens by chance.
+            network: the links between the nodes.
+            seed: of all randomness.
 
         Raises:
             InvalidValueError: the workload does not say what takes time, or how fast tuples come.
@@ -129,7 +129,7 @@ class Workload:
         return islice(self._stream(scaled, checks.seed(seed)), whole)
 
     def _stream(self, scale: float, seed: int) -> Iterator[Batch]:
-        """Yield what the stream does, and say whose it is if that raises."""
+        """Yield the batches of the stream; name the workload if that raises."""
         try:
             yield from self.stream(scale, seed)
         except PenstockError:

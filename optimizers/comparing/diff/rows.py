@@ -1,4 +1,4 @@
-"""Which row of one table is which of another, by their keys or by all that they hold."""
+"""Matching rows of two tables, by their keys or by all columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ _ROUGH = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Which row of one table is which of another.
+    """The matching rows of two tables.
 
     Attributes:
-        expected: rows of the reference, of keys that both have.
+        expected: rows of the reference whose keys both tables have.
         found: the rows of the same keys, in the same order.
-        missing: rows of the reference that the other has not.
-        extra: rows of the other that the reference has not, or has once less.
+        missing: rows of the reference that the other table lacks.
+        extra: rows of the other table that the reference lacks, or has once less.
     """
 
     expected: Rows
@@ -48,7 +48,7 @@ def first_of_each(table: pa.Table, key: Sequence[str]) -> Rows:
 
 
 def paired_by_row(expected: pa.Table, found: pa.Table) -> Pairing:
-    """Pair rows that are equal but for their floats, which may differ by rounding.
+    """Pair rows that are equal except for their floats, which may differ by rounding.
 
     Args:
         expected: the rows of the reference.
@@ -60,7 +60,7 @@ def paired_by_row(expected: pa.Table, found: pa.Table) -> Pairing:
 
 
 def is_exact(kind: pa.DataType) -> bool:
-    """Return whether there is no float in values of this type."""
+    """Return whether values of this type contain no float."""
     if pa.types.is_floating(kind):
         return False
     if pa.types.is_dictionary(kind):
@@ -94,7 +94,7 @@ def _counted(group: Rows, order: Rows) -> Rows:
 
 
 def _key_groups(expected: pa.Table, found: pa.Table, key: Sequence[str]) -> tuple[Rows, Rows]:
-    """Number the keys of two tables; where there are no rows, columns may have no type yet."""
+    """Number the keys of two tables; without rows, columns may have no type yet."""
     tables = [table for table in (expected, found) if len(table)]
     columns = [[_normal(table, name) for table in tables] for name in key]
     if any(len({column.type for column in parts}) > 1 for parts in columns):
@@ -136,8 +136,8 @@ def _order(table: pa.Table, exact: Sequence[str]) -> Rows:
     others = [table.column(name) for name in table.column_names if name not in exact]
     if not others:
         return np.arange(len(table))
-    # First roughly, for an error in one column must not keep the next from telling rows apart;
-    # then exactly, for those that are roughly equal.
+    # First roughly, since rounding in one column must not decide the order before the next column
+    # does; then exactly, among those that are roughly equal.
     ranks = [np.asarray(column.is_valid()) for column in others]
     ranks += [_ranks(column, rough=rough) for rough in (True, False) for column in others]
     order: Rows = np.lexsort(ranks[::-1])

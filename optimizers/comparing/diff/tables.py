@@ -1,4 +1,4 @@
-"""Where results differ from those of a reference: tables compared by key, or as heaps of rows."""
+"""Differences between results and a reference: tables compared by key, or as unordered rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ def state_difference(
     Args:
         operator: which operator.
         key: the columns of its key.
-        expected: what the reference has; each key once.
-        found: what is compared with it.
+        expected: the table of the reference; each key once.
+        found: the table to compare with it.
     """
     what = f"state of operator {operator!r}"
     rows = paired_by_key(expected, found, key)
@@ -50,15 +50,15 @@ def state_difference(
 def output_difference(
     operator: str, batch: int, expected: pa.Table | None, found: pa.Table | None
 ) -> Difference | None:
-    """Return where what an operator emitted in a batch differs; None if it does not.
+    """Return where the output of an operator in a batch differs; None if it does not.
 
-    The order of rows does not matter, but how often each comes does.
+    The order of rows does not matter; the number of equal rows does.
 
     Args:
         operator: which operator.
         batch: in which batch.
-        expected: what the reference emitted; None for nothing at all.
-        found: what is compared with it.
+        expected: the output of the reference; None if there is none.
+        found: the table to compare with it.
     """
     what = f"output of operator {operator!r} in batch {batch}"
     if expected is None or found is None:
@@ -77,12 +77,12 @@ def parts_difference(
     expected: pa.Table | None,
     found: pa.Table | None,
 ) -> Difference | None:
-    """Return where the keys differ of which an operator emitted parts; None if they do not.
+    """Return where the keys of emitted parts differ from the reference; None if they do not.
 
-    Of a ``partial`` operator each instance emits its part of a key's result, where the reference
+    Each instance of a ``partial`` operator emits its part of a key's result, where the reference
     emits the whole. Parts of one batch do not add up to it, as other instances have parts that did
-    not change. So what must be the same is which keys came; what their parts come to together is
-    in the state, see `state_difference`.
+    not change. So only the keys are compared; the sum of their parts is in the state, see
+    `state_difference`.
 
     >>> whole = pa.table({"word": ["be", "to"], "count": [1, 7]})
     >>> parts = pa.table({"word": ["to", "be", "to"], "count": [3, 1, 2]})
@@ -111,17 +111,17 @@ def parts_difference(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A table whose rows are named by a key, or by all they hold where there is none."""
+    """A table whose rows are named by a key, or by all columns if there is none."""
 
     table: pa.Table
     key: tuple[str, ...]
 
     def name(self, row: int) -> str:
-        """Return how a row is called in a message."""
+        """Return the name of a row in a message."""
         return _named(self.table.select(self.key or self.table.column_names), row)
 
     def rest(self, row: int) -> str:
-        """Return what else is in a row."""
+        """Return the other columns of a row."""
         others = [name for name in self.table.column_names if name not in self.key]
         return _named(self.table.select(others), row) or "a row" if self.key else "such a row"
 
@@ -162,7 +162,7 @@ def _first(what: str, rows: Pairing, expected: _Side, found: _Side) -> Differenc
 
 
 def _other_columns(what: str, expected: pa.Table, found: pa.Table) -> Difference | None:
-    """Return a difference where the columns are not of the same names and types."""
+    """Return a difference in the names or types of columns."""
     columns = [
         {field.name: str(field.type) for field in table.schema} for table in (expected, found)
     ]

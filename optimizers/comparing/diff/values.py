@@ -1,4 +1,4 @@
-"""Which values of two Arrow arrays differ, when floats may differ by rounding."""
+"""Finding values of two Arrow arrays that differ by more than rounding."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from sketches.arrays import Marks
 
 ROUNDING = 1e-9
-"""How far floats may be apart, relative to the larger: sums in another order round otherwise."""
+"""How far floats may be apart, relative to the larger: rounding depends on the order of a sum."""
 
 
 def unequal(expected: pa.Array, found: pa.Array) -> Marks:
