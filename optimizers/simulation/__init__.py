@@ -1,4 +1,4 @@
-"""Simulation: jobs run tuple by tuple, on clusters of any size, in a process of one's own."""
+"""Simulation: jobs run tuple by tuple, on clusters of any size, in one process."""
 
 from optimizers.simulation.engine import SimulationEngine
 from optimizers.simulation.network import Network

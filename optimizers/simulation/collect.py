@@ -1,4 +1,4 @@
-"""What came of a simulated run, put together from its batches."""
+"""The result of a simulated run, put together from its batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from sketches.arrays import Floats, Integers
 
 
 def result_of(running: Running, control: Control) -> Simulated:
-    """Return what came of a run that is over."""
+    """Return the result of a finished run."""
     happened = control.loop.happened
     completed, operators = _executed(running, control)
     batches = _completed(control, happened.batches, running.tuples.times, completed)
@@ -57,7 +57,7 @@ def _executed(running: Running, control: Control) -> tuple[Floats, Mapping[str, 
 
 
 def _came_in(batch: Stretch, sources: Sequence[str]) -> Integers:
-    """Return the tuples of the streams that a batch took in and was done with as a whole."""
+    """Return the tuples of the streams in a batch whose tuples are done together."""
     return np.concatenate([batch.served[name].rows for name in sources])
 
 
@@ -77,7 +77,7 @@ def _edges(running: Running, control: Control) -> dict[EdgeName, EdgeCounts]:
 def _completed(
     control: Control, batches: list[BatchSummary], came: Floats, completed: Floats
 ) -> list[BatchSummary]:
-    """Return batches with what is known once the run is over: when all of them was done."""
+    """Return batches with the facts that are known only after the run, such as their end."""
     starts = np.array([batch.start for batch in control.batches])
     numbers = np.searchsorted(starts, came, side="right") - 1
     for number, batch in enumerate(control.batches):

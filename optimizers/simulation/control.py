@@ -1,4 +1,4 @@
-"""The control loop of a simulated run: what it gets of each batch, and what comes of that."""
+"""The control loop of a simulated run: its input for each batch, and its effects."""
 
 import math
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ class Control:
         optimizer: who decides.
         asking: when it is asked.
         running: the run.
-        observer: who sees what is asked for.
+        observer: collects the statistics that are asked for.
 
     Attributes:
         loop: the control loop.
-        batches: what was executed in each batch so far.
+        batches: the work done in each batch so far.
         plans: the plan that was in force in each.
     """
 
@@ -74,7 +74,7 @@ class Control:
 
     def begin(self, number: int, now: float) -> Stretch:
         """Begin a batch, under the plan that was decided before it."""
-        # What was decided speaks of the machines of then; after that it is fitted to those of now.
+        # The decision names the machines of its time; it is then fitted to the present ones.
         changes = number == 0 or bool(self._change.plan)
         if changes:
             amended = self._plan.amended(self._change.plan, self._cluster)
@@ -99,7 +99,7 @@ class Control:
 
         Args:
             batch: the batch.
-            until: when it ended; infinite for with the last of its tuples.
+            until: when it ended; infinite for the end of its last tuple.
             more: whether another follows.
         """
         self.batches.append(batch)
@@ -127,7 +127,7 @@ class Control:
             self._provide(batch, until)
 
     def _meet(self, now: float) -> None:
-        """Go by the machines that are there at a time."""
+        """Use the machines that are there at a time."""
         self._machines.now = now
         cluster = self._machines.look()
         if cluster == self._cluster:
@@ -142,7 +142,7 @@ class Control:
         self.loop.meet(cluster, Layout.of(self._topology, cluster, self._plan))
 
     def _provide(self, batch: Stretch, now: float) -> None:
-        """Have nodes acquired and given back as the plan in force wants."""
+        """Acquire and give back nodes as the plan in force wants."""
         left = self._leftovers.nodes(batch)
         if self._running.is_moving(now):  # state, which may come from any node
             left |= {node.name for node in self._cluster.nodes}
@@ -150,7 +150,7 @@ class Control:
         self.loop.provide(self._plan, self._change.plan, layouts, done, now, left)
 
     def _statistics(self, until: float, pasts: Pasts) -> Statistics:
-        """Return what was seen in the epoch that ends at a time, and begin the next."""
+        """Return the statistics of the epoch that ends at a time, and begin the next."""
         epoch = joined(self._epoch, self.loop.epochs)
         self._epoch = []
         found = self._observer.statistics(epoch, until, pasts)
@@ -184,7 +184,7 @@ class Control:
         return found
 
     def _check_change(self, old: Topology, new: Topology) -> None:
-        # What folds can do is known where Arrow is, which runs without decisions need not load.
+        # Checking folds needs Arrow, which runs without decisions need not load.
         from optimizers.runtime.work import check_change  # noqa: PLC0415
 
         check_change(old, new)

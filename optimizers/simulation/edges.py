@@ -61,7 +61,7 @@ class EdgeRun:
         self._layout: Layout | None = None
 
     def under(self, layout: Layout) -> None:
-        """Spread tuples from now on as a layout says; routers that serve it go on."""
+        """Spread tuples as a layout says from now on; routers that still fit go on."""
         grouping = layout.topology.grouping(*self.edge.name)
         instances = layout.topology.operator(self.edge.target).parallelism
         if (grouping, instances) != (self.grouping, self.instances):
@@ -74,14 +74,14 @@ class EdgeRun:
         self._layout = layout
 
     def _same_surroundings(self, layout: Layout) -> bool:
-        """Return whether all senders see what they have seen."""
+        """Return whether all senders have the same routers as before."""
         before = self._layout
         if before is None or not self._routers:
             return False
         return all(before.homes[end] == layout.homes[end] for end in self.edge.name)
 
     def route(self, rows: Integers, senders: Integers) -> Integers:
-        """Return the instance that each tuple is sent to; those of one sender stand together."""
+        """Return the instance that each tuple is sent to; tuples of one sender are consecutive."""
         if self.ownership is not None:
             keys = self.tuples.keys(self.edge.source, self.columns)
             return self.ownership.assign(keys.batch(rows)).astype(np.int64)
@@ -123,7 +123,7 @@ class EdgeRun:
         return found
 
     def router(self, sender: int) -> Router:
-        """Return what routes the tuples of a sender under the layout in force."""
+        """Return the router of a sender under the layout in force."""
         router = self._in_force.get(sender)
         if router is None:
             router = self._in_force[sender] = self._new_router(sender)
@@ -144,12 +144,12 @@ class EdgeRun:
         return router
 
     def offer(self) -> Arrivals:
-        """Return what leaves its senders, at the time of that; it has yet to travel."""
+        """Return tuples that leave their senders, with the time; they have yet to travel."""
         shipments, self.departing = self.departing, Shipments.none()
         return Arrivals.of(shipments, shipments.departures, self.number)
 
     def travel(self, network: Network, until: float) -> Arrivals:
-        """Return how tuples arrive that leave before a time; the others will later."""
+        """Return the arrivals of tuples that leave before a time; the others come later."""
         shipments = self.departing
         if not network.delays:
             self.departing = Shipments.none()
@@ -181,7 +181,7 @@ class EdgeRun:
 def _through_links(
     links: dict[int, float], which: Integers, times: Floats, taken: Floats
 ) -> Floats:
-    """Return when tuples are through their links, which each takes one after the other."""
+    """Return when tuples have passed their links, which take one after the other."""
     through: list[float] = []
     for link, time, seconds in zip(which.tolist(), times.tolist(), taken.tolist(), strict=True):
         free = links[link] = max(time, links.get(link, 0.0)) + seconds
@@ -192,13 +192,13 @@ def _through_links(
 def emitted(
     served: Served, counts: Integers | None, edge_runs: Sequence[EdgeRun], unit: Floats | None
 ) -> list[Shipments]:
-    """Return what leaves an operator by each of its edges, tuples of one sender together.
+    """Return the tuples that leave an operator by each of its edges, those of one sender together.
 
-    To which instances they go is left open.
+    Their instances are still open.
 
     Args:
-        served: what the operator has executed.
-        counts: how many tuples come of each tuple of the run; None for one.
+        served: the tuples that the operator has executed.
+        counts: how many tuples it emits for each tuple of the run; None for one.
         edge_runs: the edges out of the operator.
         unit: how long sending each tuple of the run takes; None for no time.
     """

@@ -32,7 +32,7 @@ from optimizers.topology import Topology
 from sketches.checks import amount, number, seed, whole
 from sketches.values import FrozenMap
 
-_ALL = 1 << 31  # batches and decisions that are remembered: a run ends, and so do they
+_ALL = 1 << 31  # batches and decisions that are remembered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +41,14 @@ class SimulationEngine:
 
     Each instance has an infinite queue and executes one tuple at a time, first come first served,
     at a speed of its own and of its node, and on one of its node's cores, for which it takes turns.
-    Tuples that come in are dealt out to the instances of their source in turn. The same question
-    has the same answer, to the last bit.
+    Tuples that come in are dealt out to the instances of their source in turn. Equal runs have
+    equal results, to the last bit.
 
-    A decision applies to all that is sent from then on, on every edge. What was sent before is
-    executed where it was sent, and what has begun takes as long as it would have. Where keys have
-    state (see `Work.state_bytes`), that of keys that change their place travels between nodes at
-    once, and an instance that gets some begins nothing else until it is all there. What is not
-    simulated: that receivers are full, failures, and time that decisions take.
+    A decision applies to all tuples sent from then on, on every edge. Earlier tuples are executed
+    where they were sent, and work that has begun goes on as before. Where keys have state (see
+    `Work.state_bytes`), the state of keys that move travels between nodes at once, and an instance
+    that gets some begins nothing else until all of it is there. Not simulated: full receivers,
+    failures, and the time of decisions.
 
     >>> from optimizers import Topology
     >>> job = Topology.source("words").then("count", key="word", parallelism=2)
@@ -59,25 +59,25 @@ class SimulationEngine:
 
     Attributes:
         cluster: the machines; by default a node for each instance of the most parallel operator.
-        node_delay: how many seconds pass until a node is there that a plan wants in addition. Those
-            that a plan drains are gone once nothing is left on them.
+        node_delay: how many seconds a node takes to come that a plan adds. Nodes that a plan drains
+            go once nothing is left on them.
         network: what it costs to ship tuples.
-        cores: how many cores a node has that does not say so itself: as many of its instances work
-            at a time. Infinite for one for each instance.
-        micro_batches: what micro-batches cost, if the job is to run in such, as on Spark: see
-            `MicroBatches`. A batch then begins when the one before is over, with all that
-            came until then; or every ``batch_seconds``, if it can; or whenever ``batch_tuples``
-            have come.
+        cores: how many cores a node has, if it does not say: that number of its instances work at a
+            time. Infinite for a core for each instance.
+        micro_batches: the costs of micro-batches, to run the job in such, as on Spark: see
+            `MicroBatches`. A batch then begins when the one before is over, with all tuples that
+            have come; or every ``batch_seconds``, if it can; or whenever ``batch_tuples`` have
+            come.
         batch_tuples: how many tuples of the streams come in with a batch, after which the plan may
             change; None for one batch, so that the optimizer is asked at the beginning only.
-        batch_seconds: how many seconds a batch lasts, in place of ``batch_tuples``.
+        batch_seconds: how many seconds a batch lasts, instead of ``batch_tuples``.
         every: after how many batches the optimizer is asked.
         drift: by how much the share of tuples that stay on their node may fall, between keyed
             operators, before the optimizer is asked earlier; None for never.
-        work: what the work of each operator takes, unless `run` is given other work; of those not
-            named, nothing.
-        rate: how many tuples a second come in by tables, which do not say when; see `compare`.
-        seed: of all that happens by chance.
+        work: the work of each operator, unless `run` is given other work; operators that are not
+            named take no time.
+        rate: how many tuples a second come from tables, which have no times; see `compare`.
+        seed: of all randomness.
     """
 
     cluster: Cluster | None = None
@@ -112,7 +112,7 @@ class SimulationEngine:
         if self.batch_seconds is not None:
             seconds = number("batch_seconds", self.batch_seconds, above=0)
             object.__setattr__(self, "batch_seconds", seconds)
-        Asking(every=self.every, drift=self.drift)  # refuses what means nothing
+        Asking(every=self.every, drift=self.drift)  # refuses meaningless settings
         if not isinstance(self.work, Mapping):
             raise InvalidValueError(f"work={self.work!r} is not a mapping; write {{name: Work()}}")
         object.__setattr__(self, "work", FrozenMap(self.work))
@@ -142,17 +142,17 @@ class SimulationEngine:
         *,
         work: Mapping[str, Work] | None = None,
     ) -> Simulated:
-        """Run a job on recorded streams, and return what came of it.
+        """Run a job on recorded streams, and return the result.
 
         Args:
             topology: the job.
             streams: the stream of each source, by its name; of the only source, alone.
-            optimizer: who decides, before the first tuple and after every ``every`` batches; or a
-                plan that stays. Without one, the job runs as declared.
-            work: what the work of each operator takes; by default as the engine says.
+            optimizer: decides before the first tuple and after every ``every`` batches; or a plan
+                that stays. Without one, the job runs as declared.
+            work: the work of each operator; by default that of the engine.
 
         Raises:
-            UnknownNameError: an operator, a source or a column is not there.
+            UnknownNameError: an operator, a source or a column does not exist.
             PlanError: the plan that is to stay does not fit the job.
             TopologyError: a source has no stream.
             InvalidValueError: a time is negative or NaN, or numbers do not fit.
@@ -166,7 +166,7 @@ class SimulationEngine:
         return self.simulate(topology, streams, optimizer, work=work)
 
     def harness(self, topology: Topology) -> SimulationHarness:
-        """Return what a comparison of optimizers of a job is run with; see `compare`."""
+        """Return the setting of a comparison of optimizers on a job; see `compare`."""
         return SimulationHarness(self, topology)
 
     def simulate(
@@ -183,8 +183,8 @@ class SimulationEngine:
         Args:
             topology: the job.
             streams: the stream of each source.
-            optimizer: who decides.
-            work: what the work of each operator takes; by default as the engine says.
+            optimizer: decides.
+            work: the work of each operator; by default that of the engine.
             ends: when each batch ends but the last, rising; None for as the engine says.
         """
         given = _by_source(topology, streams)

@@ -26,7 +26,7 @@ class SimulationHarness:
     """Runs the variants of a comparison in the simulation; see `optimizers.control.engine.Harness`.
 
     Args:
-        engine: how.
+        engine: simulates the jobs.
         topology: the job.
     """
 
@@ -54,8 +54,8 @@ class SimulationHarness:
         """Record a batch, given the rows of each source: those of tables come at an even rate.
 
         Raises:
-            InvalidValueError: nothing says when the rows of a table come, or a batch comes before
-                the one before it is all there.
+            InvalidValueError: there is no rate for the rows of a table, or a batch begins before
+                the earlier one has ended.
         """
         streams = {name: self._streamed(name, given) for name, given in rows.items()}
         first = min(float(stream.times[0]) for stream in streams.values())
@@ -96,7 +96,7 @@ class SimulationTrial:
     """One variant, which is simulated once all its batches are known.
 
     Args:
-        engine: how.
+        engine: simulates the jobs.
         topology: the job.
         cluster: the machines.
         optimizer: who decides.
@@ -123,7 +123,7 @@ class SimulationTrial:
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """What the optimizer said."""
+        """The optimizer's decisions."""
         return () if self._run is None else self._run.decisions
 
     @property
@@ -146,11 +146,11 @@ class SimulationTrial:
         return _grouped(self._topology, run.batches, list(map(_tuples, self._batches)))
 
     def outputs(self) -> Mapping[str, Any]:
-        """Return nothing: what operators do is not computed."""
+        """Return nothing, as results are not computed."""
         return {}
 
     def state(self, operator: str) -> Any:
-        """Refuse: what operators do is not computed."""
+        """Refuse, as results are not computed."""
         raise InvalidValueError(f"the simulation computes no state of operator {operator!r}")
 
 
@@ -200,7 +200,7 @@ def _is_table(rows: Any) -> bool:
 
 
 def _as_values(column: Any) -> Any:
-    """Return a column of Arrow as numbers, or as a list of what else it holds."""
+    """Return a column of Arrow as numbers, or as a list."""
     kind = str(column.type)
     if kind.startswith(("int", "uint", "float", "double")) and not column.null_count:
         return column.to_numpy()

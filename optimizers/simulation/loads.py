@@ -1,4 +1,4 @@
-"""What key groups and instances of a simulated run had to do: counted tuple by tuple."""
+"""The loads of key groups and instances in a simulated run, counted tuple by tuple."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sketches.arrays import Floats, Parts
 
 @dataclass(frozen=True)
 class Loads:
-    """What was done in a stretch of a run.
+    """The work done in a stretch of a run.
 
     Attributes:
         layout: the job as it was laid out.
@@ -46,7 +46,7 @@ class Loads:
             own = served.edges == place
             groups[own] = self._group_of(name, edge, served.rows[own])
         came = [(self._group_of(name, edge, self.sent[edge.name].rows), edge) for edge in edges]
-        # Of what was sent, it is only known by which key it came if all came by one edge.
+        # The key that a sent tuple came by is known only if all came by one edge.
         went = [
             (self._group_of(name, edges[0], self.sent[edge.name].rows), edge)
             for edge in job.outputs(name)
@@ -96,7 +96,7 @@ class Loads:
     def _bytes(
         self, places: Sequence[tuple[Parts | Rows, Edge]], number: int, *, remote: bool = False
     ) -> Floats:
-        """Return how large tuples of edges were, by place; all, or those from node to node."""
+        """Return the bytes of edges' tuples, by place; of all, or of those from node to node."""
         total = np.zeros(number)
         for of, edge in places:
             sent = self.sent[edge.name]
@@ -136,7 +136,7 @@ def state_by_group(
 
 
 def _summed(places: Parts | Rows, amounts: Floats | None, number: int) -> Floats:
-    """Return the sums by place; what was at instances that are gone is left out."""
+    """Return the sums by place, without instances that are gone."""
     there = places < number
     if amounts is not None:
         amounts = amounts[there]

@@ -1,4 +1,4 @@
-"""Machines of a simulation, which come a while after a plan has wanted them, and go at once."""
+"""Machines of a simulation, which come a while after a plan wants them, and go at once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,15 +14,15 @@ from sketches.arrays import Integers
 class SimulatedMachines:
     """A cluster that grows and shrinks as plans want: a `Provisioner`, which can cancel.
 
-    Nodes that come are such as the last of those declared, and called by the first names of the
-    form ``node-4`` that were never used.
+    Nodes that come are like the last declared one, with the first names of the form ``node-4`` that
+    were never used.
 
     Args:
         declared: the machines as declared.
-        delay: how many seconds after it was asked for a node is there.
+        delay: how many seconds a node takes to come.
 
     Attributes:
-        now: the time, which those who simulate set.
+        now: the time, set by the simulation.
     """
 
     def __init__(self, declared: Cluster, delay: float) -> None:
@@ -34,7 +34,7 @@ class SimulatedMachines:
         self.now = 0.0
 
     def acquire(self, count: int, _total: int, /) -> None:
-        """Have this many more nodes come."""
+        """Order this number of further nodes."""
         self._coming += [self.now + self._delay] * count
 
     def cancel(self, count: int, _total: int, /) -> None:
@@ -42,12 +42,12 @@ class SimulatedMachines:
         del self._coming[len(self._coming) - count :]
 
     def release(self, nodes: Sequence[str], /) -> None:
-        """Have these nodes go."""
+        """Remove these nodes."""
         there = self._cluster.nodes
         self._cluster = self._cluster.became(node for node in there if node.name not in nodes)
 
     def look(self) -> Cluster:
-        """Return the machines that are there by now."""
+        """Return the machines that are there."""
         come = sum(when <= self.now for when in self._coming)
         if come:
             self._coming = [when for when in self._coming if when > self.now]
@@ -62,10 +62,10 @@ class SimulatedMachines:
 
 
 class Leftovers:
-    """Counts what has been sent to each instance and is not executed yet.
+    """Counts the tuples that were sent to each instance and are not executed yet.
 
-    An instance that a plan takes away goes on where it is until all is done that was sent to it
-    before. So there may be something left on a node that no plan has an instance on.
+    An instance that a plan takes away goes on where it is until it has done all tuples that were
+    sent to it. So a node may have work left though no plan has an instance there.
 
     Args:
         topology: the job.
@@ -88,6 +88,6 @@ class Leftovers:
             self._left[name] = total - np.bincount(batch.served[name].instances, minlength=count)
 
     def nodes(self, batch: Stretch) -> set[str]:
-        """Return the nodes on which there is something to do, where a batch has instances."""
+        """Return the nodes that have work left, given a batch's instances."""
         found = ((batch.nodes[name], left) for name, left in self._left.items())
         return {nodes[place] for nodes, left in found for place in np.flatnonzero(left).tolist()}

@@ -1,4 +1,4 @@
-"""What it costs to get tuples from one instance to another."""
+"""The costs of getting tuples from one instance to another."""
 
 import math
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class Network:
     """The costs of shipping; by default there are none.
 
     An instance that sends a batch of tuples is busy for ``per_batch`` seconds, and for ``per_byte``
-    more with each byte, before it goes on with its next tuple, also where the batch stays on its
-    node. A batch for another node costs ``remote_per_batch`` and ``remote_per_byte`` besides, and
-    that at both ends: the receiver pays before it begins with the first of its tuples.
+    more with each byte, before its next tuple, also if the batch stays on its node. A batch for
+    another node costs ``remote_per_batch`` and ``remote_per_byte`` besides, and that at both ends:
+    the receiver pays before it begins with the first of its tuples.
 
     Then the batch travels, at no time within a node, else over links that take one batch after the
     other, and ``latency`` later it is there. By default each node has a link out and a link in;
@@ -34,16 +34,16 @@ class Network:
     Attributes:
         latency: how many seconds a batch or message is on its way between two nodes.
         bandwidth: how many bytes a second pass a link, where a node does not say so itself.
-        links: what shares a link: all that leaves or enters one of the ``"nodes"``, as a network
-            card has it; all that goes from the one to the other of ``"pairs"`` of them; or nothing
-            but what one of the ``"edges"`` of the job has to send from the one to the other.
+        links: which batches share a link: all that leave or enter one of the ``"nodes"``, as on a
+            network card; all between two nodes, for ``"pairs"``; or those of one edge of the job
+            between two nodes, for ``"edges"``.
         rack_latency: how many seconds more it takes to another rack.
         rack_bandwidth: how many bytes a second leave or enter a rack.
         per_batch: how many seconds a batch of any size costs its sender.
         per_byte: how many seconds each byte of a batch costs its sender.
         remote_per_batch: how many more each end pays for a batch between two nodes.
         remote_per_byte: how many more each end pays for each byte of it.
-        linger: how many seconds the first tuple of a batch may wait for the others; infinite for
+        linger: how many seconds the first tuple of a batch may wait for the others; if infinite,
             until the batch is full or the sending operator has ended.
 
     References:
@@ -98,7 +98,7 @@ class Network:
 
     @property
     def charges_both(self) -> bool:
-        """Whether what goes to another node costs both ends."""
+        """Whether a batch to another node costs both ends."""
         return self.remote_per_batch > 0 or self.remote_per_byte > 0
 
     def cost(self, size: float, *, remote: bool = False) -> float:

@@ -1,4 +1,4 @@
-"""What was seen in some batches of a simulated run, as `Statistics`."""
+"""The statistics of some batches of a simulated run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -39,13 +39,13 @@ _MOST_PAIRS = 1 << 18  # of one batch
 
 @dataclass
 class EdgeFlow:
-    """What an edge carried.
+    """The traffic of an edge.
 
     Attributes:
         tuples: how many tuples.
-        bytes: how large they were.
+        bytes: their size.
         local: how many of them stayed on their node.
-        local_bytes: how large those were.
+        local_bytes: the size of those.
         messages: how many messages went back to the senders.
         carried: how many travelled with a tuple.
     """
@@ -86,9 +86,9 @@ class Stretch:
         moves: what moved as it began.
         nodes: where each instance of an operator was, those included that a plan has taken away.
         shipping: how many seconds the instances of each operator spent on sending, once it is over.
-        ended: when all of it was done at once; None where each tuple is done by itself.
+        ended: when all its tuples were done together; None where each has a time of its own.
         times: where the time of its batches went, if stages follow one another.
-        counted: what that was reckoned from.
+        counted: the counts that this was computed from.
     """
 
     number: int
@@ -127,12 +127,12 @@ def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
 
 @dataclass(frozen=True)
 class Observer:
-    """Sees what an optimizer asks for.
+    """Collects the statistics that an optimizer asks for.
 
     Attributes:
         tuples: all tuples of the run.
         seen: the keys that each keyed operator has met.
-        observes: what is asked for.
+        observes: the probes.
         seed: of the sketches.
     """
 
@@ -144,7 +144,7 @@ class Observer:
     def statistics(
         self, stretch: Stretch, until: float, history: Mapping[EdgeName, KeyPairs]
     ) -> Statistics:
-        """Return what was seen in a stretch that ends at a time."""
+        """Return the statistics of a stretch that ends at a time."""
         seconds = until - stretch.start
         job = stretch.layout.topology
         loads = Loads(
@@ -209,7 +209,7 @@ class Observer:
         return 0.0 if loads is None else float(loads.sum())
 
     def _key_columns(self, stretch: Stretch, name: str) -> list[KeyColumn]:
-        """Return the keys of the tuples that an operator executed, those of a kind together."""
+        """Return the keys of the tuples that an operator executed, by kind."""
         served, job = stretch.served[name], stretch.layout.topology
         found: dict[tuple[type, str], list[KeyColumn]] = {}
         for number, edge in enumerate(into(job, name)):
@@ -260,7 +260,7 @@ class Observer:
         sketch.update(Pairs(left, right))
 
     def _named_hops(self, stretch: Stretch) -> list[tuple[EdgeName, Edge]]:
-        """Return the hops between keys of one column, which pairs can be counted of."""
+        """Return the hops between keys of one column, for which pairs can be counted."""
         job = stretch.layout.topology
         return [
             (hop, edge)
@@ -296,7 +296,7 @@ class Observer:
         ]
 
     def _costs(self, stretch: Stretch) -> dict[str, tuple[CostSketch, ...]]:
-        """Return what tuples cost at each instance, of operators that get all tuples by a key."""
+        """Return the costs at each instance, for operators that get all tuples by a key."""
         job = stretch.layout.topology
         found = {}
         for name, served in stretch.served.items():
@@ -315,7 +315,7 @@ class Observer:
 
 
 def _most_frequent(keys: KeyColumn) -> int:
-    """Return how often the key comes that comes most often."""
+    """Return how often the most frequent key comes."""
     return int(np.bincount(distinct(keys)[0]).max())
 
 

@@ -1,4 +1,4 @@
-"""What came of a simulated run."""
+"""The result of a simulated run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class OperatorTimes:
 
     @property
     def imbalance(self) -> float:
-        """How many times the average the busiest instance worked; by tuples if none did."""
+        """The work of the busiest instance, in averages; by tuples if none worked."""
         loads = self.busy if self.busy.any() else self.tuples
         return float(loads.max() / loads.mean()) if loads.any() else 1.0
 
@@ -91,13 +91,13 @@ class EdgeCounts:
 
     @property
     def locality(self) -> float:
-        """The share of tuples that stayed on their node; 1 of none."""
+        """The share of tuples that stayed on their node; 1 if there were none."""
         return self.local / self.tuples if self.tuples else 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """What came of a simulated run.
+    """The result of a simulated run.
 
     >>> from optimizers import Topology
     >>> from optimizers.simulation import SimulationEngine, Stream, Work
@@ -116,16 +116,17 @@ class Simulated:
 
     Attributes:
         came: when each tuple of the streams came in, over all sources in order.
-        completed: when the last of all that came of it was done.
+        completed: when the last of its results was done.
         operators: what each operator did, in the order of the job.
         edges: what each edge carried, by source and target.
         batches: what happened in each batch, as on any engine.
         plans: the plan that was in force in each.
-        decisions: what the optimizer said, as on any engine.
+        decisions: the optimizer's decisions, as on any engine.
         totals: sums over all batches and decisions.
         layout: the job as it was laid out at the end.
         cluster: the machines that were there at the end.
-        counted: by what the constants count in each micro-batch, to fit them to measured ones.
+        counted: the counts of each micro-batch that constants are multiplied by, to fit them to
+            measured ones.
     """
 
     came: Floats
@@ -146,7 +147,7 @@ class Simulated:
 
     @property
     def latencies(self) -> Floats:
-        """How long each tuple of the streams took until all that came of it was done."""
+        """How long each tuple of the streams took until all its results were done."""
         return self.completed - self.came
 
     @property
@@ -186,7 +187,7 @@ class Simulated:
 
     @property
     def summary(self) -> RunSummary:
-        """What came of the run, as of one on any engine: a table, and a JSON document."""
+        """The summary of the run, as on any engine: a table, and a JSON document."""
         return RunSummary.of(
             self,
             tuples=len(self.came),

@@ -32,9 +32,8 @@ from sketches.arrays import Floats, Integers
 class Running:
     """A job as it runs.
 
-    Operators are gone through in the order of the job, each to the end of the batch: queues are
-    infinite, so nothing that happens behind an operator has an effect on it, but for messages,
-    which go back by one edge.
+    Operators are run in the order of the job, each to the end of the batch: queues are infinite, so
+    nothing downstream affects an operator, except messages, which go back by one edge.
 
     Args:
         topology: the job as declared.
@@ -157,9 +156,9 @@ class Running:
         return Execution(micro_batches=False)
 
     def full(self, admit: Mapping[str, int]) -> float:
-        """Return before when comes all that sources may let in with the next batch.
+        """Return the time before which all tuples come that sources may let in with the next batch.
 
-        Tuples that come at one time come in together. Infinite if all that is left may come in.
+        Tuples of one time come in together. Infinite if all remaining ones may come in.
         """
         ends = [math.inf]
         for name, most in admit.items():
@@ -181,7 +180,7 @@ class Running:
         return until
 
     def _move(self, layout: Layout, now: float) -> dict[str, Move]:
-        """Let keys move that are somewhere else from now on, and instances wait for their state."""
+        """Move keys that have another place from now on, and let instances wait for their state."""
         before, self._layout = self._layout, layout
         moves: dict[str, Move] = {}
         for name, seen in self.seen.items():
@@ -204,7 +203,7 @@ class Running:
         return moves
 
     def _depends(self, plan: Plan, layout: Layout) -> bool:
-        """Return whether operators depend on those behind them, so that events must be followed."""
+        """Return whether operators depend on those downstream, so that events must be followed."""
         job = layout.topology
         if any(size > 1 and job.outputs(name) for name, size in plan.batch.items()):
             return True

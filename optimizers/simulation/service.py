@@ -1,4 +1,4 @@
-"""What an operator's work takes."""
+"""The work of an operator."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -18,7 +18,7 @@ _MOST_NOISE = 10.0  # more would make times that no double can hold
 
 @dataclass(frozen=True)
 class Work:
-    """How long the instances of an operator work on a tuple, and what comes of it.
+    """How long the instances of an operator work on a tuple, and what they emit.
 
     >>> Work(lambda columns: columns["length"] * 1e-6, speeds=[1.0, 0.5])
     Work(seconds=<function ...>, ..., speeds=(1.0, 0.5), ...)
@@ -26,15 +26,15 @@ class Work:
     Attributes:
         seconds: how long a tuple takes: a number, or a function from the columns of a stream to
             an array with a number for each tuple. A function is called once for each source.
-        seconds_at: in place of ``seconds``: a function of the columns and of the times at which
-            the tuples come in at their source, for work that changes while the job runs.
-        emits: how many tuples come of each, at once: a whole number, or a function from the
-            columns to an array of whole numbers. They hold the same columns.
+        seconds_at: instead of ``seconds``: a function of the columns and of the times at which
+            tuples come to their source, for work that changes while the job runs.
+        emits: how many tuples it emits for each, at once: a whole number, or a function from the
+            columns to an array of whole numbers. They have the same columns.
         speeds: how fast each instance is, beside the capacity of its node: 2 takes half the
             time. None where all are at 1.
-        noise: by how much times vary by chance: the sigma of a log-normal factor whose mean is 1.
-            What comes of one tuple of a source varies together, and the same under every plan.
-        state_bytes: how much state a keyed operator has for each key that it has met.
+        noise: by how much times vary: the sigma of a log-normal factor whose mean is 1. All results
+            of one tuple of a source vary together, and equally under every plan.
+        state_bytes: how much state a keyed operator has for each key that has come.
     """
 
     seconds: float | Callable[[Columns], Any] = 0.0

@@ -1,4 +1,4 @@
-"""What the instances of a run share, so that they may be in each other's way."""
+"""The cores and links that the instances of a run share, and may have to wait for."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from optimizers.topology import Topology
 
 
 class Sharing:
-    """Tells whether anything is shared; if not, operators can be gone through one by one.
+    """Tells whether anything is shared; if not, operators can be simulated one by one.
 
     Args:
         topology: the job.

@@ -1,4 +1,4 @@
-"""Moving: the keys that change their place with a plan, and how long their state takes."""
+"""Moves of state: the keys that change their place with a plan, and how long their state takes."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,7 +16,7 @@ from sketches.arrays import Floats, Integers
 from sketches.key_identity import distinct
 from sketches.keys import KeyColumn
 
-_STATE = ("", "")  # in place of an edge: state shares a connection with nothing else
+_STATE = ("", "")  # instead of an edge: state shares a connection with nothing else
 
 
 @dataclass(frozen=True, eq=False)

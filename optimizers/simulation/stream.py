@@ -1,4 +1,4 @@
-"""What comes in at a source: when each tuple comes, and what it holds."""
+"""Streams of sources: when each tuple comes, and its columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ class Stream:
 
     Attributes:
         times: when each tuple comes, in seconds; in order.
-        columns: what the tuples hold: by name a numpy array, an Arrow array or a list, with one
-            member for each tuple.
-        bytes: how large tuples are on their way: a number for all, or one for each.
+        columns: the columns of the tuples: by name a numpy array, an Arrow array or a list, with
+            one member for each tuple.
+        bytes: the size of tuples on their way: a number for all, or one for each.
     """
 
     times: Floats
@@ -64,7 +64,7 @@ class Stream:
         Args:
             columns: what the tuples hold.
             rate: how many come in a second.
-            count: how many there are, where no columns tell.
+            count: how many there are, if there are no columns.
             bytes: how large they are.
             start: when the first comes.
         """
@@ -83,13 +83,13 @@ class Stream:
         bytes: Floats | float = 0.0,  # noqa: A002  # as the attribute is called
         start: float = 0.0,
     ) -> Self:
-        """Return a stream whose tuples come by chance, each independently of the others.
+        """Return a stream whose tuples come at random, each independently of the others.
 
         Args:
             columns: what the tuples hold.
             rate: how many come in a second on average.
-            seed: of the chance.
-            count: how many there are, where no columns tell.
+            seed: of the random times.
+            count: how many there are, if there are no columns.
             bytes: how large they are.
             start: when the waiting for the first begins.
         """

@@ -1,4 +1,4 @@
-"""All tuples of a run: what came in at the sources, one row each, and what is known of it."""
+"""All tuples of a run: one row for each that came to a source, with its facts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ class Keyed:
 class Tuples:
     """The tuples of all sources, one row after the other, source by source.
 
-    What comes of a tuple on its way through the job is known by the same row.
+    All results of a tuple on its way through the job have the same row.
 
     Args:
         topology: the job.
@@ -126,7 +126,7 @@ class Tuples:
 
         Raises:
             UnknownNameError: a stream that leads there has no such column.
-            InvalidKeyError: a column holds what is no key.
+            InvalidKeyError: a column has values that cannot be keys.
         """
         known = self._keyed.get((operator, columns))
         if known is None:
@@ -134,7 +134,7 @@ class Tuples:
         return known
 
     def key_types(self, operator: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """Return as which Arrow types an engine with state would keep the keys in these columns."""
+        """Return the Arrow types in which an engine with state would keep these keys."""
         import pyarrow as pa  # noqa: PLC0415  # runs without decisions need not load it
 
         from optimizers.folds.types import normal_key  # noqa: PLC0415
@@ -198,7 +198,7 @@ class Tuples:
 def into(job: Topology, name: str) -> list[Edge]:
     """Return the edges into an operator in the order in which tuples of one time are taken.
 
-    Those of operators further up come first, for they come first where nothing takes time.
+    Those of operators further up come first, as they do where nothing takes time.
     """
     return sorted(job.inputs(name), key=lambda edge: job.order.index(edge.source))
 

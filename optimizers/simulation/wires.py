@@ -1,4 +1,4 @@
-"""The links between the nodes of a run: what a batch passes on its way, and when each is free."""
+"""The links between the nodes of a run: the path of a batch, and when each link is free."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -29,7 +29,7 @@ class Wires:
         self.free: dict[Hashable, float] = {}
 
     def fit(self, cluster: Cluster, numbers: Mapping[str, int]) -> None:
-        """Learn of the nodes that there are by now, by their numbers."""
+        """Take over the present nodes, by their numbers."""
         for name in list(numbers)[len(self._racks) :]:
             node = cluster.node(name)
             self._racks.append(node.rack)
@@ -37,7 +37,7 @@ class Wires:
             self._cards.append(own)
 
     def latency(self, start: int, end: int) -> float:
-        """Return how long something is on its way, beside what its bytes take."""
+        """Return how long something is on its way, besides the time of its bytes."""
         if start == end:
             return 0.0
         network = self._network

@@ -1,4 +1,4 @@
-"""For one thing in a job that is there: spread the work over partitions, not the rows."""
+"""For existing jobs: spread the work over partitions, not the rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,21 +40,22 @@ def balance(
     key: str | tuple[str, ...] | None = None,
     most: int = 2_000_000,
 ) -> DataFrame:
-    """Spread rows over partitions so that all are done at about the same time.
+    """Spread rows over partitions so that all finish at about the same time.
 
-    In place of ``rows.repartition(8)``, which gives each partition as many rows. The costliest rows
-    are placed first, each in the partition that has least to do. The rows are not changed.
+    Use it instead of ``rows.repartition(8)``, which gives all partitions equal numbers of rows. The
+    costliest rows are placed first, each in the partition that has least to do. The rows are not
+    changed.
 
-    Up to ``most`` rows are divided all together: they are counted first, for which they are made
-    once more (cache them if that takes long). Of more rows, each task divides its own.
+    Up to ``most`` rows are divided together: they are counted first, and computed once more for
+    that (cache them if that takes long). If there are more, each task divides its own.
 
     Args:
         rows: the rows.
         partitions: over how many partitions.
-        costs: the column that holds the cost of each row; or what rows of each key cost, as
-            learned by `learn_costs` or written down. Keys that are not known cost the mean.
+        costs: the column with the cost of each row; or the cost of each key, as learned by
+            `learn_costs` or written down. Unknown keys cost the mean.
         key: the column, or columns, of the key, unless costs are in a column.
-        most: how many rows are divided all together.
+        most: how many rows are divided together.
     """
     count = whole("partitions", partitions, at_least=1)
     limit = whole("most", most, at_least=0)
@@ -75,10 +76,10 @@ def balance(
 
 @dataclass(frozen=True)
 class _Prices:
-    """What rows cost: by a column of costs, or by their key.
+    """The costs of rows: by a column of costs, or by their key.
 
     Attributes:
-        columns: those that say what a row costs: the key, or the cost itself.
+        columns: those that tell a row's cost: the key, or the cost itself.
         sketch: the costs of keys; None where they are in the column.
     """
 
@@ -192,7 +193,7 @@ class _Spreader:
     """Chooses partitions for the rows of one task.
 
     Args:
-        share: what was decided for it, if anything was.
+        share: the decision for its rows, if there is one.
         partitions: how many there are.
         task: its number; tasks that decide for themselves begin with different partitions.
     """
@@ -208,7 +209,7 @@ class _Spreader:
         chosen = np.full(len(codes), -1, dtype=np.int32)
         if self._share is not None and len(self._share.codes):
             self._as_decided(self._share, codes, chosen)
-        # Rows that were not there when they were counted, as a source gave others now.
+        # Rows that were not there when they were counted, as the source now gave others.
         left = np.flatnonzero(chosen < 0)
         if len(left):
             places = longest_first(costs[left], len(self._order), loads=self._loads)
@@ -220,7 +221,7 @@ class _Spreader:
         # 1. Bring equal keys together, each with how often it comes.
         rows = np.argsort(codes, kind="stable")
         distinct, firsts, counts = np.unique(codes[rows], return_index=True, return_counts=True)
-        # 2. Look up what was decided for each key: a stretch of partitions, used up to some place.
+        # 2. Look up the decision for each key: a stretch of partitions, used up to some place.
         known = np.searchsorted(share.codes, distinct).clip(0, len(share.codes) - 1)
         there = share.codes[known] == distinct
         begun = np.where(there, share.starts[known] + self._used[known], 0)

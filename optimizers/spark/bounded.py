@@ -1,4 +1,4 @@
-"""Bounded data, batch by batch: which batches are done already, and which are to be run."""
+"""Bounded data, batch by batch: which batches are done, and which are still to run."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sized
@@ -24,9 +24,9 @@ def to_be_run(
     Args:
         batches: all batches that are given.
         done: how far the job has come.
-        names: what the batches are called; those that are done are skipped.
+        names: the names of the batches; those that are done are skipped.
         resume: whether the batches begin with all bounded ones that are done.
-        skipped: gets the name, or else the place, of each that is skipped.
+        skipped: gets the name, or else the place, of each skipped batch.
 
     Raises:
         CheckpointError: it is not known whether batches are done, or some that are done are not

@@ -1,4 +1,4 @@
-"""What executors get, sent once: the work under a plan, and the ticket of a large batch."""
+"""Values that executors get once: the work under a plan, and the ticket of a large batch."""
 
 import pickle
 import secrets
@@ -8,16 +8,16 @@ from pyspark import Broadcast, SparkContext, cloudpickle
 from optimizers.runtime.work import Ticket, Work
 from optimizers.spark.tasks import SharedTicket, SharedWork
 
-# Spark broadcasts by itself what is to go with tasks and is larger than 1 MiB, in every stage of
-# every batch, and leaves a file of it in the driver's temporary folder each time.
+# Spark itself broadcasts closures of more than 1 MiB, in every stage of every batch, and each time
+# leaves a file in the driver's temporary folder.
 _LARGE = 1 << 19
 
 
 class Broadcasts:
-    """Sends work and tickets to executors, and takes back what no task can need any more.
+    """Sends work and tickets to executors, and removes those that no task can need any more.
 
-    A broadcast of Spark that is only unpersisted stays in the driver, in memory and in a file of
-    its temporary folder, for as long as the session lives; so it is destroyed.
+    A broadcast that is only unpersisted stays in the driver, in memory and in a file of its
+    temporary folder, until the session ends; so it is destroyed.
 
     Args:
         context: of the session.
@@ -33,7 +33,7 @@ class Broadcasts:
         self._ticket: tuple[Ticket, SharedTicket] | None = None
 
     def of(self, work: Work) -> SharedWork:
-        """Return the work as executors get it, once for each plan; earlier work is taken back.
+        """Return the work as executors get it, once for each plan; earlier work is removed.
 
         No batch under an earlier plan may still be running.
         """
@@ -45,7 +45,7 @@ class Broadcasts:
         return self._sent[1]
 
     def ticket(self, ticket: Ticket) -> SharedTicket:
-        """Return a ticket as tasks get it; that of an earlier batch is taken back."""
+        """Return a ticket as tasks get it; that of an earlier batch is removed."""
         if self._ticket is None or self._ticket[0] is not ticket:
             self._end_ticket()
             large = len(pickle.dumps(ticket)) > _LARGE
@@ -53,7 +53,7 @@ class Broadcasts:
         return self._ticket[1]
 
     def end(self) -> None:
-        """Take back what was sent; asked for once more, it is sent once more."""
+        """Remove all that was sent; it is sent again when asked for."""
         self._end_work()
         self._end_ticket()
 

@@ -1,4 +1,4 @@
-"""What users hand in at the front door of the engine, looked at before anything is begun."""
+"""Checks of the engine's arguments, before anything is begun."""
 
 import logging
 import os
@@ -25,14 +25,14 @@ from optimizers.topology import Topology
 
 _LOG = logging.getLogger(__name__)
 
-_MANY = 64  # instances for a core, from which on it is said that they are many
+_MANY = 64  # instances for a core, above which a warning is logged
 
 _CONNECT = "pyspark.sql.connect"
 _TRIGGERS = ("processingTime", "once", "continuous", "availableNow", "realTime")
 
 
 def check_session(session: Any) -> None:
-    """Refuse what is no session, and a session of Spark Connect, which has no way to executors."""
+    """Refuse anything but a session that can reach executors, as Spark Connect's cannot."""
     if _is_connect(session):
         raise InvalidValueError(
             "spark is a session of Spark Connect, which cannot bring functions of record batches "
@@ -46,7 +46,7 @@ def check_session(session: Any) -> None:
 
 
 def check_checkpoint(folder: Any) -> str | Location:
-    """Return the folder of a checkpoint: as text, or as it is if it is a location."""
+    """Return the folder of a checkpoint: as text, or unchanged if it is a location."""
     if isinstance(folder, Location):
         return folder
     if not isinstance(folder, str | os.PathLike) or isinstance(os.fspath(folder), bytes):
@@ -58,7 +58,7 @@ def check_checkpoint(folder: Any) -> str | Location:
 
 
 def check_cluster(cluster: Any) -> None:
-    """Refuse what is no cluster."""
+    """Refuse anything but a cluster."""
     if not isinstance(cluster, Cluster):
         raise InvalidValueError(
             f"cluster={_shown(cluster)} is not a Cluster; make one, such as Cluster.uniform(4), "
@@ -67,7 +67,7 @@ def check_cluster(cluster: Any) -> None:
 
 
 def check_provisioner(provisioner: Any, cluster: Cluster | None) -> None:
-    """Refuse what cannot acquire nodes, and one whose nodes would not be seen."""
+    """Refuse a provisioner that cannot acquire nodes, or whose nodes the engine would not see."""
     if not isinstance(provisioner, Provisioner) or isinstance(provisioner, type):
         raise InvalidValueError(
             f"provisioner={_shown(provisioner)} has no methods acquire(count, total) and "
@@ -81,7 +81,7 @@ def check_provisioner(provisioner: Any, cluster: Cluster | None) -> None:
 
 
 def check_settings(settings: Any) -> None:
-    """Refuse what are no settings."""
+    """Refuse anything but settings."""
     if not isinstance(settings, Settings):
         raise InvalidValueError(
             f"settings={_shown(settings)} are not Settings; make some, such as "
@@ -96,7 +96,7 @@ def check_settings(settings: Any) -> None:
 
 
 def check_job(topology: Any, optimizer: Any) -> None:
-    """Refuse what is no job, or no strategy."""
+    """Refuse anything but a job and a strategy."""
     if not isinstance(topology, Topology):
         raise InvalidValueError(
             f"topology={_shown(topology)} is not a Topology; begin one by Topology.source(name)"
@@ -113,7 +113,7 @@ def check_job(topology: Any, optimizer: Any) -> None:
 
 
 def warn_of_many_instances(topology: Topology, cores: int) -> None:
-    """Say so if an operator has far more instances than can work at a time.
+    """Log a warning if an operator has far more instances than can work at a time.
 
     Each is a task of Spark in every batch, and most of the time goes into starting them.
     """
@@ -130,7 +130,7 @@ def warn_of_many_instances(topology: Topology, cores: int) -> None:
 
 
 def check_trigger(trigger: Any) -> None:
-    """Refuse what `DataStreamWriter.trigger` cannot take."""
+    """Refuse a trigger that `DataStreamWriter.trigger` cannot take."""
     if not isinstance(trigger, Mapping) or not all(name in _TRIGGERS for name in trigger):
         raise InvalidValueError(
             f"trigger={_shown(trigger)} is none; give a dict with one of {', '.join(_TRIGGERS)}, "
@@ -139,7 +139,7 @@ def check_trigger(trigger: Any) -> None:
 
 
 def listed(batches: Any) -> Iterable[Any]:
-    """Return the batches of a bounded run, of which one needs no list around it."""
+    """Return the batches of a bounded run; a single one needs no list around it."""
     if isinstance(batches, DataFrame | Mapping):
         return [batches]
     if isinstance(batches, str | bytes) or not isinstance(batches, Iterable) or _is_table(batches):
@@ -148,7 +148,7 @@ def listed(batches: Any) -> Iterable[Any]:
 
 
 def check_bounded(rows: Any, what: str, remedy: str) -> None:
-    """Refuse what is no DataFrame, or one that is a stream.
+    """Refuse anything but a bounded DataFrame.
 
     Args:
         rows: what was given.
@@ -161,7 +161,7 @@ def check_bounded(rows: Any, what: str, remedy: str) -> None:
 
 
 def check_streams(streams: Mapping[str, Any]) -> None:
-    """Refuse what is no stream; what is `Sized` will be one."""
+    """Refuse anything but a stream, or a `Sized` that makes one."""
     for source, rows in streams.items():
         if isinstance(rows, Sized):
             continue
@@ -175,13 +175,13 @@ def check_streams(streams: Mapping[str, Any]) -> None:
 
 
 def check_batch(sources: Mapping[str, Any]) -> None:
-    """Refuse rows of a batch that are none, or have no end."""
+    """Refuse anything but bounded rows of a batch."""
     for source, rows in sources.items():
         check_bounded(rows, f"what source {source!r} is given", "use start() for it")
 
 
 def check_frame(what: str, rows: Any) -> None:
-    """Refuse what is no DataFrame of Spark, or one with columns that Spark's functions mistake."""
+    """Refuse anything but a DataFrame of Spark whose column names Spark's functions understand."""
     if _is_connect(rows):
         raise InvalidValueError(
             f"{what} is a DataFrame of Spark Connect, which cannot bring functions of record "
@@ -213,7 +213,7 @@ def check_names(what: str, rows: DataFrame, columns: Iterable[str]) -> None:
 
 
 def key_columns(rows: DataFrame, key: Any) -> tuple[str, ...]:
-    """Return the columns of a key, having made sure that they are there and can be keys.
+    """Return the columns of a key, after checking that they exist and can be keys.
 
     Raises:
         InvalidValueError: the key names no column.
@@ -262,7 +262,7 @@ def check_table(
 
 
 def _arrow_type(kind: DataType) -> pa.DataType:
-    """Return the type in which a column comes to functions of record batches."""
+    """Return the type of a column in functions of record batches."""
     if isinstance(kind, TimestampType):  # the session's zone does not matter to a key
         return pa.timestamp("us", "UTC")
     return to_arrow_type(kind)
@@ -278,12 +278,12 @@ def _is_table(value: Any) -> bool:
 
 
 def _constructible(rows: Any) -> str:
-    """Return what `createDataFrame` takes of a table, as it would be written."""
+    """Return how to convert a table for `createDataFrame`, as code."""
     return "rows.to_pandas()" if type(rows).__module__.startswith("polars") else "rows"
 
 
 def _a(value: Any) -> str:
-    """Return what a value is, in words."""
+    """Return the kind of a value, in words."""
     kind = type(value)
     if kind.__module__ == "builtins":
         return _shown(value)

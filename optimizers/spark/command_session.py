@@ -1,4 +1,4 @@
-"""A session for a command: started without what Java and Spark write, and stopped at its end."""
+"""A session for a command: started without the output of Java and Spark, and stopped at its end."""
 
 import os
 import sys
@@ -15,8 +15,8 @@ from optimizers.errors import InvalidValueError, MissingPackageError
 from optimizers.spark.executors import HostReader
 from optimizers.spark.session import LOCAL_SETTINGS, local_session
 
-_ENOUGH = 20  # lines of what was written; the cause stands at the end
-_SETTLED = 3.0  # seconds without another executor until all are taken to be there
+_ENOUGH = 20  # last lines of the output, which have the cause
+_SETTLED = 3.0  # seconds without another executor, after which all are taken to be there
 _PATIENCE = 60.0  # seconds to wait for the first
 
 
@@ -24,7 +24,7 @@ _PATIENCE = 60.0  # seconds to wait for the first
 def quiet_session(cores: int | str = "*", master: str | None = None) -> Iterator[SparkSession]:
     """Lend a session on this machine, or a cluster; the one that is active, if there is one.
 
-    What Java and Spark write goes to a file, which is kept if something goes wrong.
+    The output of Java and Spark goes to a file, which is kept if something goes wrong.
 
     Args:
         cores: on how many cores; all by default.
@@ -95,7 +95,7 @@ def _await_executors(session: SparkSession, master: str) -> None:
 
 @contextmanager
 def _written_to(file: int) -> Iterator[None]:
-    """Send what processes started meanwhile write, for as long as they live, to a file."""
+    """Send all output of processes that are started meanwhile to a file."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = [os.dup(number) for number in (1, 2)]

@@ -1,4 +1,4 @@
-"""What an executor has: how many tasks it runs at a time, and how much memory."""
+"""The capacity of an executor: how many tasks it runs at a time, and how much memory it has."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def tasks_at_once(session: SparkSession) -> int:
 
 
 def slots_of(session: SparkSession) -> int:
-    """Return how many tasks run at a time on all executors together, as Spark knows by now."""
+    """Return how many tasks run at a time on all executors together, as far as Spark knows."""
     return max(1, session.sparkContext.defaultParallelism // cores_of_task(session))
 
 

@@ -1,4 +1,4 @@
-"""For one thing in a job that is there: learn what rows cost, by doing the work on some of them."""
+"""For existing jobs: learn the costs of rows, by doing the work on some of them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -45,22 +45,22 @@ def learn_costs(  # noqa: PLR0913
     most_keys: int = 4096,
     random_seed: int = 0,
 ) -> CostSketch:
-    """Learn what rows of each key cost, by doing the work on some of them.
+    """Learn the cost of rows of each key, by doing the work on some of them.
 
-    A function of several rows is given all rows of one key that were chosen, some of them twice:
-    what a call takes for itself is found by comparing small calls with larger ones, and
-    taken off. What it returns is dropped.
+    A function of several rows gets all sampled rows of one key, some of them twice: the fixed cost
+    of a call is found by comparing small calls with larger ones, and subtracted. Results are
+    dropped.
 
     Args:
         rows: rows as they will be.
-        work: what is done with them: the function that ``mapInPandas`` or ``mapInArrow`` is
-            given, one of record batches, or one of rows, made by `optimizers.folds.each_row`.
+        work: the work on them: the function given to ``mapInPandas`` or ``mapInArrow``, one of
+            record batches, or one of rows, made by `optimizers.folds.each_row`.
         key: the column that the cost of a row depends on.
-        given_to: ``"mapInPandas"`` or ``"mapInArrow"``, if the work is what these take and does
-            not say so in its annotations (``Iterator[pd.DataFrame]``).
-        sample: on what share of the rows it is done.
-        most_keys: of how many keys the costs are told apart, in each task.
-        random_seed: which rows are taken.
+        given_to: ``"mapInPandas"`` or ``"mapInArrow"``, if the work is a function for these and
+            does not say so in its annotations (``Iterator[pd.DataFrame]``).
+        sample: the share of the rows on which the work is done.
+        most_keys: how many keys have costs of their own, in each task.
+        random_seed: chooses the rows.
 
     Returns:
         The costs in seconds, for `balance`.
@@ -95,7 +95,7 @@ def learn_costs(  # noqa: PLR0913
 def _measured(
     rows: DataFrame, work: Callable[..., Any], key: str, form: str | None, most: int
 ) -> DataFrame:
-    """Return what keys cost, as each task has found."""
+    """Return the costs of keys, as each task has found them."""
     schema = StructType().add(KEY, _kept_as(rows.schema[key].dataType))
     schema = schema.add(COUNT, "double").add(SECONDS, "double")
     if isinstance(work, RowFunction):
@@ -115,7 +115,7 @@ def _kept_as(kind: DataType) -> DataType:
 
 
 def _form(work: Callable[..., Any], given_to: str | None) -> str | None:
-    """Return what the function is given to, as it is said or its annotations say; or None."""
+    """Return the method that the function is for, as given or by its annotations; or None."""
     if given_to is not None:
         if given_to not in {PANDAS, ARROW}:
             raise InvalidValueError(
@@ -139,7 +139,7 @@ def _form(work: Callable[..., Any], given_to: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class _TimingRows:
-    """Does the work of a function of rows, and yields what each key cost in place of it."""
+    """Does the work of a function of rows, and yields the cost of each key instead of results."""
 
     work: Callable[..., Any]
     key: str

@@ -1,4 +1,4 @@
-"""The batch at hand: whether there is one, and whether there may be another."""
+"""The present batch: whether there is one, and whether there may be another."""
 
 import threading
 
@@ -20,7 +20,7 @@ class AtHand:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this very thread runs the batch at hand."""
+        """Whether this thread runs the present batch."""
         return self._owner == threading.get_ident()
 
     def begin(self) -> bool:
@@ -32,7 +32,7 @@ class AtHand:
             return not self._closed
 
     def end(self, number: int) -> None:
-        """Say that the batch has ended, however that was."""
+        """Note that the batch has ended, in any way."""
         with self._changed:
             self._owner, self.last = None, number
             self._changed.notify_all()
@@ -43,6 +43,6 @@ class AtHand:
             self._closed = True
 
     def await_end(self, seconds: float | None = None) -> bool:
-        """Wait until no batch is at hand, or so long; return whether none is."""
+        """Wait until no batch is running, or until a timeout; return whether none is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._owner is None, seconds)

@@ -1,7 +1,7 @@
-"""Bounded batches that are cut, for a plan admits fewer tuples of a source than are there.
+"""Bounded batches that are cut, because a plan admits fewer tuples of a source.
 
-The rows of such a batch are recorded in the checkpoint before the first piece is run: Spark may
-compute rows in another order each time, and a driver that takes over must go on with just those
+The rows of such a batch are recorded in the checkpoint before the first piece runs: Spark may
+compute rows in another order each time, and a driver that takes over must go on with exactly those
 that are left.
 """
 
@@ -25,8 +25,8 @@ class CutBatch:
         location: the checkpoint.
         number: how many bounded batches were done before it.
         frames: the rows of each source.
-        begun: as what it was begun; None for a batch of which nothing is done.
-        name: what it is called, if it has a name.
+        begun: its record, if it was begun; None if nothing of it is done.
+        name: its name, if it has one.
 
     Attributes:
         done: how many rows of each source are done.
@@ -60,7 +60,7 @@ class CutBatch:
 
     @property
     def origin(self) -> Bounded:
-        """What a piece stands for, once it counts as done."""
+        """The origin of a piece that is done."""
         done = FrozenMap[str, int]() if self.is_done else FrozenMap(self.done)
         return Bounded(self._name, done)
 
@@ -85,7 +85,7 @@ class CutBatch:
 
 
 def sliced(table: pa.Table, instances: int) -> pa.Table:
-    """Return a table in equal chunks, as many as go evenly to all instances of its source."""
+    """Return a table in equal chunks, with the same number for each instance of its source."""
     rounds = -(-len(table) // (_AT_ONCE * instances))
     if not rounds:
         return table

@@ -41,29 +41,29 @@ Streams = Mapping[str, DataFrame | Sized] | DataFrame | Sized
 class SparkEngine(Asking):
     """Runs jobs on Spark.
 
-    A micro-batch is one Spark job: tuples are let in, travel from stage to stage to the instances
-    that the plan says, and at the end the driver commits what the tasks report. Spark's own
-    scheduler, retries and shuffles do the work; the plan decides who gets what. When the
-    optimizer is asked is said by ``every``, ``drift``, ``meanwhile`` and ``remember``, see
+    A micro-batch is one Spark job: tuples are let in and travel from stage to stage, to the
+    instances that the plan says, and at the end the driver commits the reports of the tasks.
+    Spark's own scheduler, retries and shuffles do the work; the plan decides which instance gets
+    what. ``every``, ``drift``, ``meanwhile`` and ``remember`` say when the optimizer is asked, see
     `optimizers.control.settings.Asking`.
 
     Attributes:
         checkpoint: a folder on storage that driver and executors share: a path on one machine,
-            or a URI such as ``"s3a://..."``. State and log of one job are kept there; a job that
-            was stopped goes on where it was. Where Spark has another name for the folder than
-            Python, give both: ``Location("/mnt/jobs", spark="abfss://...")``.
+            or a URI such as ``"s3a://..."``. It holds the state and log of one job; a job that was
+            stopped goes on where it was. Where Spark has another name for the folder than Python,
+            give both: ``Location("/mnt/jobs", spark="abfss://...")``.
         spark: the session; by default the active one, or a new one on this machine.
         cluster: the machines that instances are placed on. A node named like an executor's
             host is that host, and its instances are pinned there; any other node is virtual. By
             default the hosts, or where there is but one, a node for each instance of the most
             parallel operator.
         provisioner: acquires nodes where a plan wants more, and gives back those that it drains:
-            `SparkExecutors()`, or what has its two methods. By default plans only advise.
-        keep: of how many batches the state is kept at least, for those who read it while the job
-            runs; files of earlier ones are removed now and then.
-        seed: of the hashes of keys, for a new checkpoint; by default it draws one, so that no one
-            outside knows which keys collide. Equal runs need one seed.
-        settings: how tasks go about their work.
+            `SparkExecutors()`, or an object with its two methods. By default plans only advise.
+        keep: the least number of batches whose state is kept, for readers while the job runs; files
+            of earlier ones are removed now and then.
+        seed: of the hashes of keys, for a new checkpoint; by default it draws one, so that no
+            outsider knows which keys collide. Equal runs need equal seeds.
+        settings: settings of tasks.
     """
 
     checkpoint: str | os.PathLike[str] | Location
@@ -97,30 +97,31 @@ class SparkEngine(Asking):
         each_batch: Sinks | None = None,
         each_aside: Sinks | None = None,
     ) -> "Run":
-        """Run a job on bounded data, batch by batch, and return what happened.
+        """Run a job on bounded data, batch by batch, and return the run.
 
-        The data is added to all that the job has got so far, from bounded data or streams. No
-        batch counts twice: a job that was cut off, or gets more, is given ``names`` or ``resume``.
+        The data is added to all that the job has had so far, from bounded data or streams. No batch
+        counts twice: to go on after an interruption, or to add batches, give ``names`` or
+        ``resume``.
 
         Args:
             topology: the job.
             batches: for each batch the rows of each source, by its name; where there is one
                 source, its rows alone. One batch needs no list around it.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
-            names: what each batch is called. Those whose name is done on this checkpoint are
-                skipped, and `Run.skipped` tells which; all others are run, in their order.
+            names: the name of each batch. Those whose name is done on this checkpoint are skipped
+                and listed in `Run.skipped`; all others run, in their order.
             resume: whether the batches begin with all bounded ones that are done on this
                 checkpoint; those are skipped.
-            each_batch: is called with what left the job in a batch, and its number. Where several
-                operators feed no other, a column ``operator`` says whose a row is; or give a
-                mapping from operators to functions. A job that goes on begins with the last
-                batch that is done, for who knows whether it came to that.
+            each_batch: is called with the job's output of a batch, and its number. If several
+                operators feed no other, a column ``operator`` names the row's operator; or give a
+                mapping from operators to functions. A job that goes on first hands out the last
+                done batch again, as that call may not have happened.
             each_aside: is called with the bad rows of operators with ``on_error="aside"`` in the
                 same way: columns ``operator``, ``batch``, ``reason``, and the ``row`` as JSON.
 
         Raises:
-            CheckpointError: bounded batches are done on this checkpoint, and it is not said
-                whether these are others.
+            CheckpointError: bounded batches are done on this checkpoint, and neither ``names`` nor
+                ``resume`` says whether these are others.
         """
         checks.check_job(topology, optimizer)
         listed = checks.listed(batches)
@@ -150,25 +151,25 @@ class SparkEngine(Asking):
     ) -> "StreamingRun":
         """Start a job on streams, and return at once; the job goes on until it is stopped.
 
-        A job may have got bounded data before, by `run`: what the streams bring is added to that.
-        Where streams fed it before, it goes on where they were.
+        The job may have had bounded data before, by `run`: the streams are added to that. If
+        streams fed it before, it goes on where they were.
 
         Args:
             topology: the job.
             streams: the stream of each source, by its name; of the only source, alone. A plan
                 can say how much is admitted of those that are `Sized`, or played back by `replay`.
             optimizer: who decides; without one, keys are routed by hash and nothing changes.
-            each_batch: is called with what left the job in a batch, and its number, as in `run`.
+            each_batch: is called with the job's output of a batch, and its number, as in `run`.
                 After a crash it may be called again with the same batch.
             each_aside: is called with the bad rows that operators hand aside, as in `run`.
             trigger: how often, as `DataStreamWriter.trigger` takes it; by default without pause.
             name: of the query, in Spark's own reports.
-            append: whether these streams are further input, though others fed the job before of
-                which Spark does not know any more how far they were read.
+            append: whether these streams are further input, though others fed the job before and
+                Spark no longer knows how far they were read.
 
         Raises:
             CheckpointError: others fed the job before, and ``append`` is not given.
-            PlanError: the plan in force says how much a source admits that is given as it is.
+            PlanError: the plan in force sizes a source that is not `Sized`.
         """
         checks.check_job(topology, optimizer)
         handlers = OutputHandlers(topology, each_batch, each_aside)
@@ -207,7 +208,7 @@ class SparkEngine(Asking):
     def replay(self, source: str, tuples: pa.Table, *, rows: int, partitions: int = 2) -> DataFrame:
         """Return recorded tuples of a source as a stream whose batches a plan can size.
 
-        What a plan admits of this source acts from the next batch on that it cuts.
+        A plan's admission of this source applies from the next batch that is cut.
 
         Args:
             source: the name of the source in the job.
@@ -220,7 +221,7 @@ class SparkEngine(Asking):
         return recorded(session, location, source, tuples, rows=rows, partitions=partitions)
 
     def harness(self, topology: Topology) -> SparkHarness:
-        """Return what a comparison of optimizers of a job is run with; see `compare`."""
+        """Return the setting of a comparison of optimizers on a job; see `compare`."""
         return SparkHarness(self, topology)
 
     def _session(self) -> SparkSession:

@@ -1,8 +1,8 @@
-"""Spark's own file systems, asked from the driver: how they call a folder, and what they promise.
+"""Spark's own file systems, used from the driver: their names of folders, and their promises.
 
-On HDFS a file is put under its name by a rename that the name node refuses if the name is taken.
-Of other file systems of Hadoop not every one refuses: some look first and rename then, so that two
-drivers could both succeed. So only those are used here of which it is known.
+On HDFS a file gets its name by a rename that the name node refuses if the name is taken. Not all
+other file systems of Hadoop refuse: some first look and then rename, so that two drivers could both
+succeed. So only those are used here that are known to refuse.
 """
 
 import os
@@ -24,7 +24,7 @@ _MISSING = "java.io.FileNotFoundException"
 
 
 def location_in(session: SparkSession, checkpoint: str | os.PathLike[str] | Location) -> Location:
-    """Return where a checkpoint is, as a driver of this session writes there.
+    """Return the location of a checkpoint for a driver of this session.
 
     Args:
         session: the session.
@@ -42,7 +42,7 @@ def location_in(session: SparkSession, checkpoint: str | os.PathLike[str] | Loca
 
 
 class HadoopGuard:
-    """Writes files by Hadoop's file systems, where those promise what pyarrow does not.
+    """Writes files by Hadoop's file systems, where those promise more than pyarrow.
 
     Args:
         session: in whose driver it is done.
@@ -63,7 +63,7 @@ class HadoopGuard:
         self._rename_into(path, content, "NONE")
 
     def replace(self, path: str, content: Content) -> None:
-        """Write a file in place of any of this name, so that one of the two is always there.
+        """Write a file instead of any of this name, so that one of the two is always there.
 
         Raises:
             NoFenceError: the file system of the path does not promise that.
@@ -101,8 +101,8 @@ class HadoopGuard:
         except Py4JJavaError as error:
             if _class_of(error) != _TAKEN:
                 raise
-            # A name node that was asked twice, for its first answer was lost, says so as well; then
-            # the file is not where it was any more.
+            # A name node that was asked twice, after a lost answer, says so as well; then the file
+            # is no longer where it was.
             if context.util().exists(temporary):
                 context.delete(temporary, False)  # noqa: FBT003
                 raise NameTakenError(str(wanted)) from error

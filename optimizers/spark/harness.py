@@ -37,8 +37,9 @@ class SparkHarness:
 
     def __init__(self, engine: "SparkEngine", topology: Topology) -> None:
         session = engine.spark or local_session()
-        # 1. Where there are several hosts they are the nodes, and each variant follows them as any
-        # job does. Else nodes are thought of, and stay. No variant acquires what others would get.
+        # 1. If there are several hosts they are the nodes, and each variant follows them as any job
+        # does. Otherwise nodes are virtual, and stay. Variants do not acquire nodes, as others
+        # would get them, too.
         cluster, there = engine.cluster, HostReader(session)()
         if cluster is None and len(there) < 2:
             cluster = Cluster.uniform(max(operator.parallelism for operator in topology.operators))
@@ -107,7 +108,7 @@ class SparkTrial:
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """What the optimizer said."""
+        """The optimizer's decisions."""
         return self._run.decisions
 
     @property
@@ -132,7 +133,7 @@ class SparkTrial:
         return self._executed
 
     def outputs(self) -> Mapping[str, pa.Table]:
-        """Return what left the job in the last batch, by operator."""
+        """Return the job's output of the last batch, by operator."""
         return {name: pa.concat_tables(tables) for name, tables in self._left.items()}
 
     def state(self, operator: str) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Slots: integers that Spark's own hash partitioning sends to the partition we want.
+"""Slots: integers that Spark's own hash partitioning sends to a wanted partition.
 
 Spark sends a row to the partition ``hash(column) mod n``, by a hash that is documented and stable
 (Murmur3, seed 42). For each partition there is a smallest integer that lands there, its slot. So

@@ -1,9 +1,9 @@
-"""Spark kept from writing on the terminal what an error says in one sentence.
+"""Keeping Spark's logs of failing tasks off the terminal, where an error says it in one sentence.
 
-Of a task that fails, Spark tells three times: the executor with the traces of Java and Python, the
-driver with the same again, and the exception that the caller gets. Where tasks run beside the
-driver, all of it goes to one terminal. So while jobs of ours run there, the first two are left out.
-On a cluster, whose logs are kept and read by others, they stay; also under PENSTOCK_DEBUG=1.
+Spark reports a failing task three times: the executor with the tracebacks of Java and Python, the
+driver with the same again, and the exception that the caller gets. On one machine all of it goes to
+one terminal. So while jobs of ours run there, the first two are left out. On a cluster, whose logs
+are kept and read by others, they stay; so they do under PENSTOCK_DEBUG=1.
 """
 
 import threading
@@ -105,7 +105,7 @@ def _loggers(session: SparkSession) -> _Loggers | None:
 
 @contextmanager
 def muted(session: SparkSession, *, writing: bool = False) -> Iterator[None]:
-    """Leave out of Spark's log which tasks fail meanwhile.
+    """Keep failing tasks out of Spark's log meanwhile.
 
     Args:
         session: the session.
@@ -139,14 +139,14 @@ def _await_tasks(session: SparkSession) -> None:
 
 
 def hush(session: SparkSession) -> None:
-    """Leave out of Spark's log which tasks fail, as long as the session lives."""
+    """Keep failing tasks out of Spark's log, as long as the session lives."""
     loggers = _loggers(session)
     if loggers is not None:
         loggers.silence(_TASKS)
 
 
 def hush_end(session: SparkSession, query: Any) -> None:
-    """Leave out of Spark's log by what a query ends that is about to end."""
+    """Keep the error of a query that is about to end out of Spark's log."""
     loggers = _loggers(session)
     if loggers is None:
         return

@@ -1,4 +1,4 @@
-"""What left a job in a batch, as DataFrames, and to whom it is handed."""
+"""The output of a job in a batch, as DataFrames, and the functions that get it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,21 +21,21 @@ OPERATOR = "operator"
 """The column that tells rows of several operators apart."""
 
 Sink: TypeAlias = Callable[[DataFrame, int], None]
-"""Gets rows that left the job in a batch, and the batch's number."""
+"""Gets the job's output of a batch, and the batch's number."""
 
 Sinks: TypeAlias = Sink | Mapping[str, Sink]
-"""One for all that leaves the job, or one for each operator by its name."""
+"""One function for all output, or one for each operator by its name."""
 
 _PATTERN = re.compile(r"([\[\]{}*?\\])")
 
 
 @dataclass(frozen=True)
 class OutputHandlers:
-    """To whom is handed what leaves a job: rows as they are meant to, and bad ones set aside.
+    """The functions that get a job's output, and its bad rows.
 
     Attributes:
         topology: the job.
-        each_batch: gets what operators emit that feed no other.
+        each_batch: gets the output of operators that feed no other.
         each_aside: gets the bad rows of operators that hand them aside.
     """
 
@@ -49,7 +49,7 @@ class OutputHandlers:
 
     @property
     def final(self) -> tuple[str, ...]:
-        """The operators whose tuples leave the job: those that feed no other."""
+        """The operators whose tuples are the job's output: those that feed no other."""
         return tuple(name for name in self.topology.order if not self.topology.outputs(name))
 
     @property
@@ -97,12 +97,12 @@ class OutputHandlers:
 
 
 def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str) -> None:
-    """Refuse what no rows can be handed to.
+    """Refuse anything that cannot take rows.
 
     Args:
         sinks: the sinks.
-        operators: whose rows there may be.
-        where: how the sinks are called in messages.
+        operators: those with rows for these sinks.
+        where: the name of the sinks in messages.
     """
     if sinks is None or (callable(sinks) and not isinstance(sinks, Mapping)):
         return
@@ -132,17 +132,17 @@ def hand_out(  # noqa: PLR0913
     *,
     whose: bool,
 ) -> None:
-    """Hand the rows of a batch to sinks: to one all of them, to several each its operator's.
+    """Hand the rows of a batch to sinks: all of them to one, or each operator's to its own.
 
     A sink is not called for a batch in which there are no rows for it.
 
     Args:
         rows: reads files of one operator.
         files: of the batch.
-        operators: whose rows there may be, in their order.
-        sinks: who gets them.
+        operators: those with rows for these sinks, in their order.
+        sinks: the functions that get them.
         batch: its number.
-        whose: whether rows for one sink get a first column that says whose they are.
+        whose: whether rows for one sink get a first column with their operator.
     """
     by_operator = {name: [file for file in files if file.operator == name] for name in operators}
     frames = {name: rows(mine) for name, mine in by_operator.items() if mine}
@@ -155,10 +155,10 @@ def hand_out(  # noqa: PLR0913
 
 
 def left_in(session: SparkSession, location: Location, files: Iterable[OutputFile]) -> DataFrame:
-    """Return the rows of files of output; where one has no such column, it is null there.
+    """Return the rows of output files; missing columns are null.
 
-    Asked to read files of different columns at once, Spark would go by those of one file, and
-    drop all others. Their columns are known from the commit: the driver opens none of them.
+    Reading files of different columns at once, Spark would use those of one file and drop all
+    others. The commit has their columns, so the driver opens none of them.
 
     Args:
         session: the session.
@@ -186,7 +186,7 @@ def left_in(session: SparkSession, location: Location, files: Iterable[OutputFil
 
 
 def _as_one(frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the rows of several operators, with a first column that says whose they are."""
+    """Return the rows of several operators, with a first column that names the operator."""
     for name, frame in frames.items():
         if OPERATOR in frame.columns:
             raise FoldError(
@@ -204,5 +204,5 @@ def _united(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def _as_spark_reads(path: str) -> str:
-    """Return a path as Spark takes it, which would else take brackets and the like for patterns."""
+    """Return a path with brackets and the like escaped, which Spark would read as patterns."""
     return _PATTERN.sub(r"\\\1", path)

@@ -1,7 +1,7 @@
-"""What Spark writes down about a query, in its own part of the checkpoint.
+"""Spark's own records of a query, in its part of the checkpoint.
 
-Spark writes the offsets of a batch before it hands the batch out, and a note that it is done after
-that. The query keeps its id as long as these files are there.
+Spark writes the offsets of a batch before it hands the batch out, and afterwards a note that it is
+done. The query keeps its id as long as these files are there.
 """
 
 import json
@@ -32,7 +32,7 @@ def begun_at(location: Location) -> str:
     """Return the id of the query that Spark has begun here.
 
     Raises:
-        CheckpointError: nothing of it can be found.
+        CheckpointError: its files are not there.
     """
     query = query_at(location)
     if query is None:
@@ -44,15 +44,15 @@ def begun_at(location: Location) -> str:
 
 
 def arrived(location: Location, query: str, number: int) -> OfStream:
-    """Return what a batch that Spark hands out stands for.
+    """Return the origin of a batch that Spark hands out.
 
     Raises:
-        CheckpointError: what Spark has written down of it cannot be read here.
+        CheckpointError: Spark's record of it cannot be read here.
     """
     lines = location.read_bytes(f"{SPARK}/offsets/{number}").decode().splitlines()
     return OfStream(query, number, tuple(lines[_BEFORE_OFFSETS:]))
 
 
 def is_noted(location: Location, number: int) -> bool:
-    """Return whether Spark has written down that a batch is done."""
+    """Return whether Spark has recorded that a batch is done."""
     return location.exists(f"{SPARK}/commits/{number}")

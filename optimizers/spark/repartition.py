@@ -1,4 +1,4 @@
-"""For one thing in a job that is there: learn who owns which key, and spread a DataFrame so."""
+"""For existing jobs: learn the owners of keys, and spread a DataFrame by them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,17 +33,17 @@ _COUNT = "penstock_count"
 
 @dataclass(frozen=True)
 class LearnedTables(Partition):
-    """Who owns which key of two columns, and what that is worth on all rows it was learned from.
+    """The owners of keys of two columns, and their locality on the rows they were learned from.
 
     Attributes:
         tables: for each column, the owner of each key; what `repartition` takes.
         locality: the share of all rows with both keys whose keys are in one part.
-        imbalance: for each column, how many times its share of the rows the fullest part has.
-        moved: the share of the rows whose owner was another one by the previous tables.
+        imbalance: for each column, the rows of the fullest part, in averages.
+        moved: the share of the rows that had another owner by the previous tables.
         rack_locality: the same as the locality.
         hash_locality: the share of these rows whose keys are in one part if both go by hash.
-        looked_at: the share of these rows whose pair of keys was among the most frequent ones
-            that were looked at to divide the keys.
+        looked_at: the share of these rows whose pair of keys was among the most frequent ones,
+            which were used to divide the keys.
     """
 
     hash_locality: float
@@ -68,16 +68,16 @@ def learn_tables(  # noqa: PLR0913
         rows: rows as they will be, such as those of last week.
         left: the column of the first key.
         right: the column of the second key.
-        parts: among how many partitions or machines the keys are divided.
-        imbalance: how many times its share of the rows a part may get, by either key.
-        most_pairs: how many pairs of keys are looked at, the most frequent ones.
-        previous: the tables in force, for keys to move only as far as it pays.
+        parts: the number of partitions or machines to divide the keys among.
+        imbalance: the most rows that a part may get by either key, in averages.
+        most_pairs: how many pairs of keys are used, the most frequent ones.
+        previous: the tables in force, if keys are to move only as far as it pays.
         seed: equal seeds give equal answers.
 
     Returns:
         The tables, one for each key, and the share of rows whose keys they bring together, beside
-        that of hashing. Where there are more pairs than are looked at, all rows are read once
-        more to know it.
+        that of hashing. If there are more pairs than are used, all rows are read once more to know
+        it.
     """
     limit = whole("most_pairs", most_pairs, at_least=1)
     checks.check_bounded(rows, "rows", "learn from rows that are there, such as those of last week")
@@ -125,14 +125,14 @@ def repartition(
 ) -> DataFrame:
     """Spread the rows of a DataFrame over partitions by any grouping.
 
-    In place of ``rows.repartition(8, "user")``, which goes by Spark's hash, one may spread by a
-    table that was learned, deal rows out in turn, or split heavy keys over several partitions.
-    Which partition a row is in is exactly what the grouping says; the rows are not changed.
+    Other than ``rows.repartition(8, "user")``, which uses Spark's hash, it can spread by a learned
+    table, deal rows out in turn, or split heavy keys over several partitions. Each row is exactly
+    in the partition that the grouping says; rows are not changed.
 
     Args:
         rows: the rows.
         partitions: over how many partitions.
-        grouping: how; by the hash of the key if left out, or in turn where there is no key.
+        grouping: decides the partition; by default the hash of the key, or in turn without a key.
         key: the column, or columns, of the key; not needed by groupings that do not choose by it.
     """
     number = whole("partitions", partitions, at_least=1)
@@ -192,7 +192,7 @@ class _Judging:
             yield pa.RecordBatch.from_arrays(columns, ["total", "by_table", "by_hash"])
 
     def sums(self, pairs: pa.Table, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many rows there are, and how many together by tables and by hash.
+        """Return how many rows there are, and how many are together by tables and by hash.
 
         Args:
             pairs: the two keys, in its first two columns.

@@ -1,7 +1,7 @@
-"""A recorded stream, played back: the same tuples each time, in batches as large as a plan says.
+"""A recorded stream, played back: the same tuples each time, in batches that a plan can size.
 
-Spark's own sources fix how much they let in when a query starts. This one asks before each batch,
-by looking into a small file that the engine writes, so a plan can change it while the job runs.
+Spark's own sources fix how much they let in when a query starts. This one reads a small file before
+each batch, which the engine writes, so a plan can change it while the job runs.
 """
 
 import itertools
@@ -41,7 +41,7 @@ def recorded(  # noqa: PLR0913
         location: the checkpoint of the job.
         source: the name of the source in the job.
         tuples: the tuples, in their order. A job that goes on must be given the same again.
-        rows: how many are let in at once, as long as no plan says otherwise.
+        rows: how many are let in at once, until a plan says otherwise.
         partitions: in how many partitions they come.
     """
     if not isinstance(tuples, pa.Table):
@@ -130,7 +130,7 @@ class ReplayReader(DataSourceStreamReader):
         return {ROWS: min(start[ROWS] + admitted, len(self._tuples()))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Return the stretches of a batch; as many for a batch of any size; some may be empty."""
+        """Return the stretches of a batch, the same number for any size; some may be empty."""
         first, rows = start[ROWS], end[ROWS] - start[ROWS]
         cuts = [first + rows * part // self._partitions for part in range(self._partitions + 1)]
         return [Stretch(*ends) for ends in itertools.pairwise(cuts)]

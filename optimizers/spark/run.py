@@ -61,19 +61,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class Run:
-    """One job as it runs, and what has happened so far.
+    """One job as it runs, and its history.
 
     Args:
-        engine: how it is run.
-        session: by which session.
+        engine: runs it.
+        session: the session.
         topology: the job.
         optimizer: who decides.
-        handlers: who gets what leaves the job; None where that is not handed out.
-        limits: what sources cannot do that a plan may ask for.
+        handlers: the functions that get the job's output; None where it is not handed out.
+        limits: what plans cannot ask of the sources.
 
     Attributes:
-        skipped: the bounded batches that were given and not run, for they are done already, by
-            their names, or else their places.
+        skipped: the bounded batches that were given and not run, as they were done already: their
+            names, or else their places.
     """
 
     def __init__(  # noqa: PLR0913
@@ -98,7 +98,7 @@ class Run:
         self._is_watched = False
         self._query: str | None = None  # the id of the query of Spark that drives it
         self._handed: int | None = None  # the last batch that this run has handed out
-        self._driver: Driver | None = None  # as what it has said that it works on the checkpoint
+        self._driver: Driver | None = None  # the record that this driver works here
         self._earlier: list[Driver] = []
         self._coordinator = Coordinator(
             topology,
@@ -130,12 +130,12 @@ class Run:
 
     @property
     def batches(self) -> list[BatchSummary]:
-        """What happened in each of the last batches since this run began."""
+        """Summaries of the last batches since this run began."""
         return self._coordinator.batches
 
     @property
     def decisions(self) -> list[Decision]:
-        """What the optimizer said the last times it was asked since this run began."""
+        """The last decisions since this run began."""
         return self._coordinator.decisions
 
     @property
@@ -155,7 +155,7 @@ class Run:
 
     @property
     def spark_folder(self) -> str:
-        """Where Spark keeps its own memory of the job, as Spark calls it."""
+        """The folder of Spark's own records of the job, by Spark's name."""
         return self._checkpoint.location.spark_path_of(SPARK)
 
     @property
@@ -165,7 +165,7 @@ class Run:
 
     @property
     def summary(self) -> RunSummary:
-        """What came of the last batches, as of a run on any engine: a table, and JSON."""
+        """The summary of the last batches, as on any engine: a table, and a JSON document."""
         return RunSummary.of(self)
 
     def state(self, operator: str) -> pa.Table:
@@ -173,11 +173,11 @@ class Run:
         return results_of(self._topology, operator, self._checkpoint.read(operator))
 
     def outputs(self) -> dict[str, pa.Table]:
-        """Return what left the job in the last batch, by the operator that emitted it."""
+        """Return the job's output of the last batch, by operator."""
         return outputs_of(self._checkpoint)
 
     def rest(self) -> None:
-        """Give back what Spark keeps for this run; with the next batch it is taken again."""
+        """Release what Spark keeps for this run; the next batch takes it again."""
         self._broadcasts.end()
         self._machines.rest()
         if self._driver is not None:
@@ -189,7 +189,7 @@ class Run:
 
         Args:
             sources: the rows of each source.
-            name: what the batch is called, if it has a name.
+            name: the name of the batch, if it has one.
 
         Raises:
             DeliveryError: tuples were lost on their way, several times in a row.
@@ -200,7 +200,7 @@ class Run:
     def pieces(
         self, sources: Sources, name: str | None = None
     ) -> Iterator[Mapping[str, pa.Table] | None]:
-        """Run the next batch, and yield after each piece what was in it; None for all of a batch.
+        """Run the next batch, and yield after each piece its rows; None for a whole batch.
 
         A batch is cut where a plan admits less of a source; its rows are brought to the driver for
         that.
@@ -246,7 +246,7 @@ class Run:
         """Run all batches that are not done yet; see `SparkEngine.run`."""
         left = to_be_run(batches, self.progress, names=names, resume=resume, skipped=self.skipped)
         for sources, name in left:
-            self.hand_out()  # the last batch of an earlier run, which may not have come to that
+            self.hand_out()  # the last batch of an earlier run, which may not have done so
             self.execute(sources, name)
         if self.skipped:
             self.hand_out()
@@ -276,10 +276,10 @@ class Run:
         self.progress.check_query(query, append=append)
         last = self._coordinator.committed
         if last is not None and (query is None or getattr(last.origin, "query", None) != query):
-            self.hand_out()  # of this one Spark knows nothing, and will not replay it
+            self.hand_out()  # Spark does not know this one, and will not replay it
 
     def watch(self, streams: Mapping[str, DataFrame]) -> None:
-        """Watch what comes to the streams of a query from now on; of one begun again, go on.
+        """Watch what comes to the streams of a query from now on.
 
         Args:
             streams: the stream of each source.
@@ -316,11 +316,11 @@ class Run:
             self.hand_out()
 
     def is_noted(self, number: int) -> bool:
-        """Return whether Spark has written down that a batch of its query is done."""
+        """Return whether Spark has recorded that a batch of its query is done."""
         return is_noted(self._checkpoint.location, number)
 
     def hand_out(self) -> None:
-        """Hand out what left the job in the last batch, unless this run has done so before."""
+        """Hand out the job's output of the last batch, unless this run has done so before."""
         commit = self._coordinator.committed
         if self._handlers is None or commit is None or commit.batch == self._handed:
             return
@@ -329,7 +329,7 @@ class Run:
         self._handed = commit.batch
 
     def _assign(self) -> Assignment:
-        """Return what is to be done next, after setting how much recorded sources let in."""
+        """Return the next assignment, after setting how much recorded sources let in."""
         if self._driver is None:
             self._earlier = self._checkpoint.drivers()
             self._driver = self._checkpoint.announce()
@@ -363,13 +363,13 @@ class Run:
                 _LOG.warning("batch %d runs again: %s", assignment.ticket.batch, error)
             else:
                 break
-        # From now on none of those that worked here before can commit anything.
+        # From now on no driver that worked here before can commit anything.
         for driver in self._earlier:
             self._checkpoint.withdraw(driver)
         self._earlier = []
 
     def _reports(self, assignment: Assignment, parcels: DataFrame) -> tuple[list[Reports], float]:
-        """Run all tasks of a batch as one Spark job; return what they report, and when it came."""
+        """Run all tasks of a batch as one Spark job; return their reports, and when they came."""
         shared, ticket = self._share(assignment.work), self._broadcasts.ticket(assignment.ticket)
         layout = assignment.work.layout
         for stage, tasks in list(enumerate(layout.stages))[1:]:

@@ -19,7 +19,7 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""What a local session is better off with; settings of a session that is there are left alone."""
+"""Settings that make a local session better; those of an existing session are left alone."""
 
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java that make a session start in half the time, and long jobs somewhat slower."""
@@ -35,15 +35,15 @@ def local_session(
     """Return a session on this machine; the one that is active, if there is one.
 
     Args:
-        cores: on how many cores; all by default.
+        cores: the number of cores; all by default.
         memory: of the driver, which on one machine does all the work.
         quick_start: whether to start in half the time, at the price of some speed later.
-        settings: settings of Spark that add to ours, or take their place.
+        settings: settings of Spark that add to ours, or replace them.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    # Workers must run by the Python that the driver runs by, not by the first on the path.
+    # Workers must run the same Python as the driver, not the first one on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get("SPARK_HOME") == "":
         del os.environ["SPARK_HOME"]  # an empty one keeps Spark from starting

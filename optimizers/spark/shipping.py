@@ -1,4 +1,4 @@
-"""Bringing Penstock to the executors, so that a cluster needs nothing but Spark and its Python."""
+"""Shipping Penstock to the executors, so that a cluster needs only Spark and its Python."""
 
 import sys
 import zipfile
@@ -16,14 +16,14 @@ from optimizers.package_guard import PACKAGES, check_packages
 
 _SUFFIXES = {".py", ".typed"}
 
-# Which version was sent to which contexts, for as long as they are there.
+# The version that was sent to each context, as long as that is there.
 _SHIPPED: WeakKeyDictionary[SparkContext, str] = WeakKeyDictionary()
 
 
 def archive(folder: Path) -> Path:
     """Write the four packages into an archive that Python can import from, and return its path.
 
-    Equal code gives equal bytes: nothing of when and where it was made is in it.
+    Equal code gives equal bytes, at any time and place.
     """
     home = check_packages()
     path = folder / f"penstock-{asking()(0)}.zip"
@@ -42,7 +42,7 @@ def archive(folder: Path) -> Path:
 
 
 def ship(context: SparkContext) -> None:
-    """Have executors import Penstock from here, unless they do already.
+    """Make executors import Penstock from here, unless they do already.
 
     Raises:
         MissingPackageError: an executor cannot import it, or lacks a package it needs.
@@ -67,16 +67,16 @@ def ship(context: SparkContext) -> None:
 
 
 def is_local(context: SparkContext) -> bool:
-    """Return whether tasks run beside the driver, by the Python that it runs by."""
+    """Return whether tasks run beside the driver, with its Python."""
     return str(context.master).startswith("local") and not str(context.master).startswith(
         "local-cluster"
     )
 
 
 def asking() -> Callable[[int], str]:
-    """Return a function that returns the version that an executor imports, or why none.
+    """Return a function that returns the version that an executor imports, or why it cannot.
 
-    It is made here, not imported there: so it arrives even where there is no Penstock.
+    It is pickled by value, so it arrives even where there is no Penstock.
     """
 
     def version_there(_: int) -> str:

@@ -1,4 +1,4 @@
-"""Where what leaves a job may go: ready functions for ``each_batch``.
+"""Sinks for the output of jobs: ready functions for ``each_batch``.
 
 Each gets the rows of a batch and its number. After a crash a batch may be handed out again, with
 the same number and the same rows; these sinks then replace what they wrote.
@@ -24,7 +24,7 @@ class ToParquet:
     Spark reads the path as one table with a column ``batch``.
 
     Attributes:
-        path: where to.
+        path: the folder.
     """
 
     path: str | os.PathLike[str]
@@ -36,7 +36,7 @@ class ToParquet:
         object.__setattr__(self, "path", os.fspath(self.path))
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch, in place of what may be there of it.
+        """Write a batch, replacing what may be there of it.
 
         Raises:
             SinkError: it cannot be written there.

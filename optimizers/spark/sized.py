@@ -13,11 +13,11 @@ from sketches.checks import whole
 class Sized:
     """A stream whose batches a plan can size: a function from a number of tuples to the stream.
 
-    It may be called several times while a job runs, and has to return the same stream each time
-    but for the limit. Give it a source of Spark with an option for that: ``maxFilesPerTrigger`` or
-    ``maxBytesPerTrigger`` of files, ``maxOffsetsPerTrigger`` of Kafka, ``rowsPerBatch`` of
-    ``rate-micro-batch``. Where the option counts other things than tuples, convert. Not
-    ``rowsPerSecond`` of ``rate``, which is no limit: it says what the tuples are.
+    It may be called several times while a job runs, and has to return the same stream each time,
+    apart from the limit. Give it a source of Spark with an option for that: ``maxFilesPerTrigger``
+    or ``maxBytesPerTrigger`` of files, ``maxOffsetsPerTrigger`` of Kafka, ``rowsPerBatch`` of
+    ``rate-micro-batch``. If the option does not count tuples, convert. Do not use ``rowsPerSecond``
+    of ``rate``: it is not a limit, but changes the tuples.
 
     >>> def read(rows):
     ...     stream = session.readStream.format("rate-micro-batch")
@@ -27,7 +27,7 @@ class Sized:
 
     Attributes:
         read: the function.
-        rows: how many tuples are let in at once, as long as no plan says otherwise.
+        rows: how many tuples are let in at once, until a plan says otherwise.
     """
 
     read: Callable[[int], DataFrame]

@@ -1,4 +1,4 @@
-"""What sources cannot do that a plan may ask for: each is refused by name, and none is ignored."""
+"""What plans cannot ask of sources: each request is refused by name, and none is ignored."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -24,12 +24,12 @@ _FIXED = (
 
 
 def limits_of_bounded(sources: Iterable[str]) -> Limits:
-    """Return what the sources of a job on bounded data cannot do."""
+    """Return the limits of the sources of a job on bounded data."""
     return Limits(fixed=FrozenMap({name: _FIXED.format(source=name) for name in sources}))
 
 
 def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
-    """Return what the sources of a job on streams cannot do."""
+    """Return the limits of the sources of a job on streams."""
     unsized = [
         name
         for name, stream in streams.items()
@@ -40,16 +40,16 @@ def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
 
 
 def is_replay(stream: DataFrame) -> bool:
-    """Return whether a stream, or what was made of one, is played back by `SparkEngine.replay`."""
+    """Return whether a stream, or its origin, is played back by `SparkEngine.replay`."""
     frame: Any = stream._jdf  # noqa: SLF001  # PySpark has no other way
     return NAME in str(frame.queryExecution().logical().toString())
 
 
 def check_in_force(plan: Plan, limits: Limits | None) -> None:
-    """Refuse a source that cannot do what the plan in force says, which was made for another.
+    """Refuse a source that cannot follow the plan in force, which was made for another source.
 
     Raises:
-        PlanError: the plan says how much is admitted of it.
+        PlanError: the plan sizes the source.
     """
     for name, why in (limits or Limits()).unsized.items():
         if name in plan.admit:

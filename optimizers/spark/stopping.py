@@ -1,4 +1,4 @@
-"""A batch that shall not be run any more, for its query is being stopped."""
+"""A batch that must not run any more, because its query is being stopped."""
 
 import logging
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ class StoppedError(BatchFailedError):
 
 
 class _Quiet(logging.Filter):
-    """Keeps what is no failure from being logged as one."""
+    """Keeps the stop of a query from being logged as a failure."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], StoppedError))
@@ -28,11 +28,11 @@ _QUIET = _Quiet()
 def be_stopped(rows: DataFrame) -> NoReturn:
     """Keep a query from going on until it is stopped.
 
-    To return would tell Spark that the batch is done. So this sleeps in the thread of Spark that
-    runs the query, which Spark interrupts to stop it, and then says so.
+    Returning would tell Spark that the batch is done. So this sleeps in Spark's thread of the
+    query, which Spark interrupts to stop it, and then raises.
 
     Args:
-        rows: the rows of the batch that shall not be run.
+        rows: the rows of the batch that must not run.
     """
     logging.getLogger("py4j.clientserver").addFilter(_QUIET)  # once, however often it is added
     java: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  # PySpark has no other way

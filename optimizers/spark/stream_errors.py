@@ -1,7 +1,7 @@
-"""How a stream ends by an error: Spark gets one line, and `wait()` raises the error itself.
+"""Errors that end a stream: Spark gets one line, and `wait()` raises the error itself.
 
-Python tells Spark of an error as text, and Spark wraps that text three times over. So Spark gets
-one line, and the error itself is kept in this process.
+Python passes an error to Spark as text, and Spark wraps that text three times. So Spark gets one
+line, and the error itself is kept in this process.
 """
 
 import logging
@@ -11,7 +11,7 @@ from optimizers.error_boundary import is_debugging
 from optimizers.errors import PenstockError
 from optimizers.runtime.task.user_errors import said
 
-# By these Spark tells that a batch was only interrupted, by the stop of its query.
+# By these Spark recognises that a batch was only interrupted, by the stop of its query.
 _INTERRUPTED = re.compile(
     r"InterruptedException|InterruptedIOException|ClosedByInterruptException|cancelled job group"
 )
@@ -22,15 +22,15 @@ class BatchFailedError(PenstockError):
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an error only says that the query was stopped amid a batch."""
+    """Return whether an error only says that the query was stopped during a batch."""
     return not isinstance(error, PenstockError) and bool(_INTERRUPTED.search(str(error)))
 
 
 def as_batch_failed(error: BaseException) -> BatchFailedError:
     """Return in one line what Spark gets for an error.
 
-    Of an interruption in the words by which Spark knows one. It looks for them with an expression
-    that overflows the stack of Java if much text stands between them.
+    For an interruption, it has the words by which Spark recognises one. Spark searches for them
+    with an expression that overflows Java's stack if there is much text between them.
 
     >>> as_batch_failed(ValueError("x must  be  positive"))
     BatchFailedError('ValueError: x must be positive')
@@ -44,7 +44,7 @@ def as_batch_failed(error: BaseException) -> BatchFailedError:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether py4j logs something else than the line for Spark."""
+    """Return whether py4j logs something other than the line for Spark."""
     error = record.exc_info[1] if record.exc_info else None
     return is_debugging() or not isinstance(error, BatchFailedError)
 

@@ -1,12 +1,12 @@
 """A job on streams: Spark's query that drives it, begun again where a plan resizes its batches.
 
-Spark's own sources fix how much they let in when a query starts. So where a plan says otherwise for
-a source that is `Sized`, the query is stopped at the end of the batch and begun again from the same
-checkpoint, with the source read again. Spark allows for that: it goes on at the offsets that it has
-written down, and limits of how much is let in may change (Structured Streaming Programming Guide,
-"Recovery Semantics after Changes in a Streaming Query"). A batch whose offsets are written down
-already comes once more as it was; if it is committed, it is not run again. The job itself, its
-state and the plan in force live in our own log and are not touched.
+Spark's own sources fix how much they let in when a query starts. So if a plan resizes a source that
+is `Sized`, the query is stopped at the end of the batch and begun again from the same checkpoint,
+with the source read again. Spark allows that: it goes on at the offsets that it has recorded, and
+limits of how much is let in may change (Structured Streaming Programming Guide, "Recovery Semantics
+after Changes in a Streaming Query"). A batch whose offsets are written down already comes once more
+as it was; if it is committed, it is not run again. The job itself, its state and the plan in force
+live in our own log and are not touched.
 """
 
 import logging
@@ -39,9 +39,8 @@ class StreamingRun:
     """A job on streams that goes on in the background.
 
     Args:
-        run: the job.
-        begin: begins a query that drives it, given what a batch is to call and how many tuples
-            each source that is sized lets in.
+        run: the job. begin: begins a query that drives it, given the function for each batch and
+        the tuples that each sized source lets in.
         sized: the numbers of tuples where no plan says otherwise.
         again: whether the query may begin again.
 
@@ -75,12 +74,12 @@ class StreamingRun:
 
     @front_door
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the job has ended, or so long; return whether it has.
+        """Wait until the job has ended, or until a timeout; return whether it has.
 
         Raises:
             PenstockError: the job was ended by an error of ours.
             Exception: what ended a batch, such as an error of ``each_batch``.
-            StreamingQueryException: the query was ended by what was not in a batch.
+            StreamingQueryException: an error outside of a batch ended the query.
         """
         self._waiting += 1
         try:
@@ -112,9 +111,9 @@ class StreamingRun:
                 return True
 
     def stop(self, patience: float | None = None) -> None:
-        """Stop the job after the batch at hand, which is handed out as well; what is done stays.
+        """Stop the job after the present batch, which is handed out as well.
 
-        Called by a function that the batch is handed out to, it returns at once.
+        Called by a function that gets the batch, it returns at once.
 
         Args:
             patience: how many seconds to wait for that batch, which is cut off after that and
@@ -140,9 +139,9 @@ class StreamingRun:
         self.run.rest()
 
     def _await_note(self) -> None:
-        """Wait until Spark has written down that the last batch is done, or goes on to the next.
+        """Wait until Spark has recorded that the last batch is done, or goes on to the next.
 
-        Else it would replay that batch when the job is started again.
+        Otherwise it would replay that batch when the job is started again.
         """
         deadline = time.monotonic() + _PATIENCE
         last = self._at_hand.last
@@ -156,7 +155,7 @@ class StreamingRun:
             time.sleep(_LOOK)
 
     def _ended(self, query: Any, seconds: float | None) -> Any:
-        """Wait for a query to end; raise what ended it."""
+        """Wait for a query to end; raise the error that ended it."""
         try:
             return query.awaitTermination(seconds)
         except StreamingQueryException:
@@ -165,7 +164,7 @@ class StreamingRun:
         raise self._failure
 
     def _batch(self, rows: DataFrame, number: int) -> None:
-        """Run a batch, unless the job is being stopped; tell Spark in a line if that fails."""
+        """Run a batch, unless the job is being stopped; an error reaches Spark as one line."""
         if not self._at_hand.begin():
             be_stopped(rows)
         try:
@@ -184,7 +183,7 @@ class StreamingRun:
             self._at_hand.end(number)
 
     def _run_batch(self, rows: DataFrame, number: int) -> None:
-        """Run a batch, and have the query begun again if the next ones are to be of other sizes."""
+        """Run a batch, and begin the query again if the next batches are to have other sizes."""
         self.run.execute_stream(rows, number)
         if not self._again or self._stopped or self.run.admitted(self._sized) == self._rows:
             return
@@ -205,7 +204,7 @@ class StreamingRun:
         self._known.wait()
         old = self.query
         try:
-            old.stop()  # returns once the batch at hand has returned
+            old.stop()  # returns once the present batch has returned
             if self._stopped or old.exception() is not None:
                 return
             self._rows = self.run.admitted(self._sized)

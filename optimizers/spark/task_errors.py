@@ -1,4 +1,4 @@
-"""Errors that happen on executors, raised on the driver as what they are."""
+"""Errors of executors, raised on the driver with their own type."""
 
 import re
 import textwrap
@@ -33,11 +33,11 @@ _AGAIN = (
 
 @contextmanager
 def as_penstock_errors() -> Iterator[None]:
-    """Raise an error of ours that an executor reported, in place of Spark's report of it.
+    """Raise an error of ours that an executor reported, instead of Spark's report of it.
 
-    Spark wraps what a task raises into an error of its own whose text has the whole traceback.
-    Where it gave up because not all tasks of a stage read the same, that is a `DeliveryError`.
-    All else goes through as it is.
+    Spark wraps a task's error into one of its own, whose text has the whole traceback. If Spark
+    gave up because tasks of a stage did not read the same data, that is a `DeliveryError`. All
+    other errors pass unchanged.
     """
     try:
         yield
@@ -50,7 +50,7 @@ def as_penstock_errors() -> Iterator[None]:
 
 @contextmanager
 def causes_noted() -> Iterator[None]:
-    """Let an error of ours tell, on an executor, what it came of, which Spark leaves out."""
+    """Add its causes to an error of ours on an executor, since Spark leaves them out."""
     try:
         yield
     except PenstockError as error:
@@ -79,7 +79,7 @@ def error_in(text: str) -> PenstockError | None:
 
 
 def reason_of(report: Exception) -> str:
-    """Return in a line what a report of Spark comes down to: the message of the innermost cause.
+    """Return the essence of Spark's report in a line: the message of the innermost cause.
 
     >>> reason_of(ValueError("permission denied"))
     'permission denied'

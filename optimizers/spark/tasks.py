@@ -29,9 +29,9 @@ ANCHOR = -2
 SOURCE = "source"
 """The column that tells sources apart where several came as one."""
 
-_RUNS = 4  # whose work a process keeps, should several take turns
+_RUNS = 4  # runs whose work a process keeps, if several take turns
 
-# The work of each run that this process has met, by the number of the plan it is under.
+# The work of each run that this process has had, by the number of its plan.
 _WORK: OrderedDict[str, tuple[int, Work]] = OrderedDict()
 
 
@@ -44,7 +44,7 @@ class SharedWork:
         plan: sets it apart from the work of this run under other plans.
         pickled: the work, pickled by value where it is defined in a script or notebook.
         checkpoint: the name of the checkpoint, which this process has to see too; None if that is
-            not to be looked at.
+            not to be checked.
     """
 
     run: str
@@ -69,7 +69,7 @@ class SharedWork:
 
 
 SharedTicket: TypeAlias = "Ticket | Broadcast[Ticket]"
-"""A ticket, which goes with each task; or where it is too large for that, once to each executor."""
+"""A ticket, which goes with each task; if it is too large for that, once to each executor."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
-"""The truth about instances, for groupings that may know it: what no sender could know."""
+"""The true state of instances, for groupings that may know what no sender could."""
 
 from grouping.feedback import Truth
 from sketches.arrays import Floats
 
 
 class QueueBacklog:
-    """What is left to do at each instance, where that is settled as soon as a tuple arrives.
+    """What is left to do at each instance, where that is known as soon as a tuple arrives.
 
     Attributes:
         now: the time.
-        taken: how long the tuple at hand takes at rate 1.
-        rates: how many times as long it takes at each instance.
+        taken: how long the present tuple takes at rate 1.
+        rates: the factor of that time at each instance.
         free: when each instance is done with all it has.
         ends: for each instance when each of its tuples is done, in order.
         work: how many seconds of work, at rate 1, are on their way to each instance.
@@ -40,7 +40,7 @@ class QueueBacklog:
         self.work[instance] = left if self.counts[instance] else 0.0
 
     def seconds(self, instance: int) -> float:
-        """Return how long the tuple at hand will take at an instance."""
+        """Return how long the present tuple will take at an instance."""
         return self.taken * self.rates[instance]
 
     def backlog(self, instance: int) -> float:
@@ -62,8 +62,8 @@ class EventBacklog:
 
     Attributes:
         now: the time.
-        taken: how long the tuple at hand takes at rate 1.
-        rates: how many times as long it takes at each instance.
+        taken: how long the present tuple takes at rate 1.
+        rates: the factor of that time at each instance.
         work: how many seconds of work, at rate 1, each instance has before it and has not begun.
         counts: how many tuples each has before it, with the one it is at.
         ends: when each is done with the tuple it is at.
@@ -102,7 +102,7 @@ class EventBacklog:
         self.counts[instance] -= 1
 
     def seconds(self, instance: int) -> float:
-        """Return how long the tuple at hand will take at an instance."""
+        """Return how long the present tuple will take at an instance."""
         return self.taken * self.rates[instance]
 
     def backlog(self, instance: int) -> float:
@@ -126,7 +126,7 @@ class CurrentTruth:
         self.by: Truth = EventBacklog()
 
     def seconds(self, instance: int) -> float:
-        """Return how long the tuple at hand will take at an instance."""
+        """Return how long the present tuple will take at an instance."""
         return self.by.seconds(instance)
 
     def backlog(self, instance: int) -> float:

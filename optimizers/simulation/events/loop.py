@@ -1,15 +1,15 @@
-"""Events: a job gone through from moment to moment, where operators depend on each other.
+"""Events: a job run from event to event, where operators depend on each other.
 
-They do where sending keeps a sender from its work while what it sends depends on what it hears,
-or where batches wait for more tuples. This is slower than to go through operators one after the
-other, and equal to it wherever both can be done.
+They do where sending takes a sender's time while its choices depend on reports, or where batches
+wait for more tuples. This is slower than running operators one after the other, and has the same
+results wherever both are possible.
 
-Of what happens at one time, batches leave first and then arrive; then instances are done, then
-batches have waited long enough, and last of all tuples are sent, those of operators further up
-before others. What an event makes happen at the same time comes in its own place.
+At one time, batches first leave and then arrive; then instances finish, then batches end their
+waiting, and last tuples are sent, those of operators further up first. An event that follows from
+another at the same time comes in its own place in this order.
 
-What takes time needs a core of its node where these are fewer than the instances that may want one:
-see `cores`. What travels passes one link after the other: see `wires`.
+Work needs a core of its node if there are fewer cores than instances that may want one: see
+`cores`. Batches that travel pass one link after the other: see `wires`.
 """
 
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ _IN_TIME, _FULL, _AT_THE_END = range(3)
 
 
 class Events:
-    """What happens in a run, one event after the other.
+    """The events of a run, one after the other.
 
     Args:
         event_operators: the operators by name, in the order of the job.
-        network: what shipping costs.
-        posts: the messages on their way to those who send to each operator.
+        network: the costs of shipping.
+        posts: the messages on their way to the senders of each operator.
         wires: the links between nodes.
-        cores: who has a core, and who waits for one.
+        cores: which instances have a core, and which wait for one.
 
     Attributes:
         now: the time.
@@ -87,12 +87,12 @@ class Events:
         self._leave(batch, departure, _FULL)
 
     def arrive(self, operator: EventOperator, instance: int, item: Item, closed: float) -> None:
-        """Let a tuple arrive later, of which it was settled at a time that it leaves."""
+        """Let a tuple arrive later, given when it was settled that it leaves."""
         key = (closed, _FULL, item.edge, item.sender)
         self._push(item.arrived, _ARRIVES, key, (operator, instance, [item]))
 
     def resume(self, operator: EventOperator, instance: int, node: int) -> None:
-        """Let an instance go on with what it has begun on a node, as it was left."""
+        """Let an instance go on with the work that it has begun on a node."""
         free, queue = operator.free[instance], operator.queues[instance]
         begun = bool(queue) and queue[0].known is not None
         if operator.works and (begun or free > self.now):
@@ -103,12 +103,12 @@ class Events:
             self._rest(operator, instance, max(free, self.now))
 
     def begin(self, cores: Mapping[int, float]) -> None:
-        """Let instances go on that nodes have a core for by now."""
+        """Let instances go on that can get a core now."""
         for operator, instance in self._cores.fit(cores):
             self._work(operator, instance)
 
     def expire(self, way: EdgeBatches) -> None:
-        """Let all batches of an edge leave that are not full, as soon as their senders can."""
+        """Let all open batches of an edge leave, as soon as their senders can."""
         operator = self._sources[way]
         for batch in way.waiting():
             way.close(batch, self.now)
@@ -133,7 +133,7 @@ class Events:
                 self._waited(about)
 
     def settle(self) -> None:
-        """Let operators end that nothing will reach any more, so that none waits for them."""
+        """End operators that no tuple will reach any more, so that none waits for them."""
         for operator in self._event_operators.values():
             self._end_if_over(operator)
 
@@ -182,7 +182,7 @@ class Events:
             self._start(operator, instance, self.now)
 
     def _finish(self, operator: EventOperator, instance: int) -> None:
-        """Let an instance that is done with something give others its core, and go on."""
+        """Let an instance that is done with something pass on its core, and go on."""
         if self._cores.limited:
             self._give_back(operator, instance)
         self._go_on(operator, instance)
@@ -255,7 +255,7 @@ class Events:
         if conversation is None:
             return
         way = operator.into[item.edge]
-        if conversation is not way.conversation:  # those who sent it so are not there any more
+        if conversation is not way.conversation:  # its conversation is over
             return
         code = way.codes[item.row]
         now, nodes = self.now, way.edge_run.source.nodes
@@ -267,7 +267,7 @@ class Events:
     def _send(
         self, operator: EventOperator, instance: int, row: int, key: Key, clock: float | None = None
     ) -> None:
-        """Send what comes of a tuple by all edges, one after the other, and then go on.
+        """Send the results of a tuple by all edges, one after the other, and then go on.
 
         Args:
             operator: the operator.
@@ -281,7 +281,7 @@ class Events:
         total = copies * len(operator.out)
         for given in range(key[3], total + 1):
             if self._heap and self._heap[0][:6] < (self.now, _SENDS, *key):
-                # What comes of the one may matter to the next.
+                # The effects of the one may matter to the next.
                 key = (*key[:3], given)
                 self._push(self.now, _SENDS, key, (operator, instance, row, key, clock))
                 return
@@ -379,7 +379,7 @@ class Events:
             self._push(time, _ARRIVES, key, (self._targets[batch.way], batch.instance, items))
 
     def _end_if_over(self, operator: EventOperator) -> None:
-        """End an operator once it and all before it have executed their last: nothing waits on."""
+        """End an operator once it and all before it have executed their last tuple."""
         if operator.left or operator.ended or not self._all_before_ended(operator):
             return
         operator.ended = True

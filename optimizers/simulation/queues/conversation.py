@@ -1,4 +1,4 @@
-"""Conversations: what the senders of an edge and the instances they send to tell each other."""
+"""Conversations: the messages between the senders of an edge and the instances they send to."""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
@@ -50,10 +50,10 @@ class Conversation:
         """Return the instance for a tuple, and what is to travel with it.
 
         Raises:
-            InvalidValueError: the dispatcher chose an instance that is not there.
+            InvalidValueError: the dispatcher chose an instance that does not exist.
         """
         dispatchers = self.dispatchers
-        # Senders that a plan has taken away may have something left to send.
+        # Senders that a plan has taken away may still have something to send.
         chosen, carried = dispatchers[sender % len(dispatchers)].dispatch(code, now)
         if not 0 <= chosen < self.instances:
             raise InvalidValueError(
@@ -74,7 +74,7 @@ class Conversation:
         """Tell the reporter of an instance that a tuple was executed, and return its letters.
 
         Raises:
-            InvalidValueError: a letter is for a sender that is not there.
+            InvalidValueError: a letter is for a sender that does not exist.
         """
         if instance >= self.instances:
             return ()

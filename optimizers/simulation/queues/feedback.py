@@ -1,10 +1,9 @@
-"""One operator whose instances report to those who send to them, through whole queues at once.
+"""One operator whose instances report to their senders, simulated by whole queues.
 
-Who gets a tuple may depend on what was reported of those before, so tuples are gone through one
-by one, in the order in which they are sent. As queues are infinite, the time at which a tuple is
-done is known as soon as it arrives, and what is reported of it waits until it has arrived too.
-
-This is for tuples that leave one by one, and at no cost; for others see `events`.
+The instance of a tuple may depend on reports of earlier ones, so tuples are simulated one by one,
+in the order of sending. As queues are infinite, the time at which a tuple is done is known as soon
+as it arrives, and its report waits until that arrives, too. This is for tuples that leave one by
+one, at no cost; for others see `events`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +31,8 @@ class Listener:
         conversations: the conversations of those that listen, by the number of the edge.
         post: the messages on their way.
         network: what it takes to travel.
-        offered: what is sent, in the order in which that happens; what still has to be given an
-            instance has a negative one.
+        offered: the tuples that are sent, in that order; those without an instance yet have a
+            negative one.
         until: when the epoch ends.
 
     Attributes:
@@ -73,7 +72,7 @@ class Listener:
         self._coming: list[tuple[float, float, int, int, int]] = []
 
     def serve(self) -> tuple[Served, Arrivals]:
-        """Execute what waits and what is offered, as far as it is done before the epoch ends.
+        """Execute waiting and offered tuples, as far as they are done before the epoch ends.
 
         Returns:
             What was executed; and what was offered, each with its instance.
@@ -143,7 +142,7 @@ class Listener:
         delays = self._network.delays
         columns = (self._times, self._edges, self._senders, self._codes, self._taken)
         rows = zip(*(islice(column, self._waiting, None) for column in columns), strict=True)
-        # Columns change behind the place at hand only.
+        # Columns change after the present place only.
         for place, (now, edge, sender, code, taken) in enumerate(rows, self._waiting):
             if coming and coming[0][0] <= now:
                 self._land(now)

@@ -11,14 +11,14 @@ Done: TypeAlias = tuple[Served, Arrivals]
 
 
 class OperatorQueues:
-    """The instances of one operator: what waits at each, and when it has done what it has begun.
+    """The instances of one operator: the queue of each, and when its present work ends.
 
     Args:
         name: of the operator.
         seconds: how long each tuple of the run takes at rate 1.
 
     Attributes:
-        rates: how many times as long a tuple takes at each instance.
+        rates: the factor of that time at each instance.
         nodes: the number of the node that each instance is on. Instances that a plan has taken
             away stay to the end, for tuples may be on their way to them.
         free: when each instance is free to begin with what waits.

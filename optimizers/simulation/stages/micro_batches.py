@@ -1,4 +1,4 @@
-"""What micro-batches cost beside the work of operators, as data."""
+"""The costs of micro-batches beside the work of operators, as data."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from sketches.arrays import Floats
 from sketches.checks import amount
 
 COUNTED = (*FEATURES, "row")
-"""What the constants are called, in the order in which `counted` has what they count by."""
+"""The names of the constants, in the order of the counts in `counted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class MicroBatches:
         object.__setattr__(self, "row", amount("row", self.row))
 
     def seconds(self, counted: "Counted") -> float:
-        """Return what a batch takes in which the constants count so often."""
+        """Return the time of a batch with these counts."""
         constants = [*(getattr(self.costs, name) for name in FEATURES), self.row]
         return float(counted.columns @ constants) + counted.links
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """By what the constants count in one batch.
+    """The counts of one batch that constants are multiplied by.
 
     Attributes:
         stages: how many stages it had.

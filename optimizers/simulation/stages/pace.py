@@ -1,4 +1,4 @@
-"""When batches begin, and what they take in."""
+"""When batches begin, and which tuples they take in."""
 
 import math
 from collections.abc import Sequence
