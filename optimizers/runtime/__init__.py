@@ -1,4 +1,4 @@
-"""How a job runs, without saying where: stages of tasks on Arrow batches, state and its log.
+"""How a job runs, on any engine: stages of tasks on Arrow batches, state and its log.
 
-Pure but for files: `optimizers.spark` makes Spark jobs out of it, tests run it in one process.
+Pure except for files: `optimizers.spark` makes Spark jobs of it, tests run it in one process.
 """

@@ -1,4 +1,4 @@
-"""Running a batch in this process, task by task: for tests, and as what Spark is compared with."""
+"""Running a batch in this process, task by task: for tests, and to compare Spark with."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ Partitions = Sequence[Sequence[pa.RecordBatch]]
 
 
 def run_batch(work: Work, ticket: Ticket, sources: Mapping[str, Partitions]) -> list[Reports]:
-    """Run all tasks of a batch, one after the other, and return what they report."""
+    """Run all tasks of a batch, one after the other, and return their reports."""
     arriving = [
         batch
         for source, partitions in sources.items()

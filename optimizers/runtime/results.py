@@ -1,4 +1,4 @@
-"""What readers see of a job: the results of an operator, one row a key, and what left the job."""
+"""Reading a job's results: those of an operator, one row a key, and the output."""
 
 from collections import defaultdict
 
@@ -18,7 +18,7 @@ from optimizers.topology import Topology
 def results_of(topology: Topology, operator: str, rows: pa.Table) -> pa.Table:
     """Return the results of a keyed operator, given its state as `Checkpoint.read` returns it.
 
-    Where several instances hold parts of one key's state, they are put together.
+    If several instances hold parts of one key's state, they are merged.
     """
     keys = topology.operator(operator).key_columns
     fold = fold_of(topology, operator)
@@ -32,13 +32,13 @@ def results_of(topology: Topology, operator: str, rows: pa.Table) -> pa.Table:
         numbers, firsts, _ = key_numbers(key_rows, keys)
         key_rows, state = take_rows(key_rows, firsts), _put_together(fold, state, numbers)
     results = fold.results(state)
-    # A result that is called as a key is called here as state calls it.
+    # A result with the name of a key column has its name in state here.
     called = [VALUE + name if name in keys else name for name in results.column_names]
     return pa.table([*key_rows.columns, *results.columns], names=[*keys, *called])
 
 
 def outputs_of(checkpoint: Checkpoint) -> dict[str, pa.Table]:
-    """Return what left the job in the last batch, by the operator that emitted it."""
+    """Return the job's output of the last batch, by operator."""
     commit = checkpoint.last_commit()
     parts: dict[str, list[pa.Table]] = defaultdict(list)
     for file in commit.outputs if commit is not None else ():

@@ -1,7 +1,7 @@
-"""Running totals that would be added up: each holds all so far, so they would count many times.
+"""Refusing jobs that add up running totals, which would count tuples many times.
 
 With `Emit.CHANGES` a fold sends a row for each key that came in a batch, with its result so far.
-Where such results are added up, each batch adds all that the batches before it had added already.
+If such results are added up, each batch adds again all that earlier batches had added.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,13 +26,13 @@ _RESULTS = {
 }
 
 Running = Mapping[str, str]
-"""Columns that hold running results, each with the operator whose they are."""
+"""Columns with running results, and the operator of each."""
 
 
 def check_totals(topology: Topology, folds: Mapping[str, Fold]) -> None:
-    """Refuse a job in which a fold adds up what are running results of another.
+    """Refuse a job in which a fold adds up running results of another.
 
-    Columns are followed through all that passes tuples on as they are, but not through functions.
+    Columns are followed through operators that pass tuples on unchanged, but not through functions.
 
     Args:
         topology: the job.
@@ -59,7 +59,7 @@ def check_totals(topology: Topology, folds: Mapping[str, Fold]) -> None:
 
 
 def _sent(name: str, fold: Fold, came: Running) -> Running:
-    """Return which columns of what an operator sends on are running results."""
+    """Return which of an operator's emitted columns are running results."""
     if fold.emit is Emit.TUPLES:
         return came
     return dict.fromkeys(_results(fold), name) if fold.emit is Emit.CHANGES else {}

@@ -1,4 +1,4 @@
-"""What a task gets: the job as laid out by the plan in force, and the batch at hand."""
+"""What a task gets: the job under the plan in force, and the present batch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,13 +32,13 @@ class Settings:
 
     Attributes:
         observes: what to observe.
-        looked_at: at how many tuples of those that are packed at once it is looked to count
-            pairs, at most; each then stands for several. Of many instances each looks at fewer.
-        most_keys: how many keys a task reports at most, the heaviest; of many instances, fewer.
-        parcel: how many tuples a parcel holds at most, unless the plan says otherwise.
-        keep_output: whether what operators emit that feed nothing is kept in files.
-        resident: how many bytes of state the processes of one executor together keep in memory
-            from batch to batch, so that it is not read again. 0 for none.
+        looked_at: the most tuples, of those packed at once, that are sampled to count pairs; each
+            then stands for several. With many instances each samples fewer.
+        most_keys: the most keys that a task reports, the heaviest; fewer with many instances.
+        parcel: the most tuples in a parcel, unless the plan says otherwise.
+        keep_output: whether the output of operators that feed no other is kept in files.
+        resident: how many bytes of state the processes of one executor together keep in memory from
+            batch to batch, to save reading it again. 0 for none.
         sharing: how many processes of an executor share that; the engine sets it.
     """
 
@@ -63,21 +63,21 @@ class Settings:
 _ALL_LOOKED_AT = 1 << 17
 _ALL_KEYS = 1 << 17
 _ALL_PAIRS = 1 << 17
-"""How many tuples all instances of an operator together look at, of those that each packs at
-once; and how many keys of an operator, and pairs of a hop, they tell in a batch, at most."""
+"""The most tuples that all instances of an operator together sample, of those that each packs at
+once; and the most keys of an operator, and pairs of a hop, that they report in a batch."""
 
-_LEAST = 16  # of each instance, however many there are
+_LEAST = 16  # of each instance, for any number of instances
 
 
 @dataclass(frozen=True)
 class Work:
-    """All that a task must know of the job, as long as one plan is in force.
+    """All that a task must know about the job, while one plan is in force.
 
     Attributes:
         layout: the job as laid out.
         batch: how many tuples an operator emits at once, where the plan says so.
         location: where state and output are kept.
-        settings: how to go about it.
+        settings: settings of tasks.
         handovers: the keys that change hands in the first batch, by operator.
     """
 
@@ -93,19 +93,19 @@ class Work:
         return self.layout.topology
 
     def fold(self, operator: str) -> Fold:
-        """Return what a keyed operator does."""
+        """Return the fold of a keyed operator."""
         return fold_of(self.topology, operator)
 
     def looked_at(self, operator: str) -> int:
-        """Return at how many of the tuples that it packs at once an instance looks, at most."""
+        """Return how many of the tuples that it packs at once an instance samples, at most."""
         return min(self.settings.looked_at, self._share(_ALL_LOOKED_AT, operator))
 
     def most_keys(self, operator: str) -> int:
-        """Return how many keys an instance tells at most."""
+        """Return how many keys an instance reports at most."""
         return min(self.settings.most_keys, self._share(_ALL_KEYS, operator))
 
     def most_pairs(self, operator: str) -> int:
-        """Return how many pairs of keys an instance tells at most, of those that it sends."""
+        """Return how many pairs of keys an instance reports at most, of those that it sends."""
         return self._share(_ALL_PAIRS, operator)
 
     def _share(self, together: int, operator: str) -> int:
@@ -113,7 +113,7 @@ class Work:
 
     @cached_property
     def hops(self) -> dict[EdgeName, tuple[str, ...]]:
-        """For each edge into a keyed operator, the keyed operators that its tuples last met."""
+        """For each edge into a keyed operator, the last keyed operators that its tuples passed."""
         return {
             edge.name: tuple(
                 first
@@ -132,9 +132,8 @@ class Ticket:
     Attributes:
         batch: its number.
         first: whether it is the first under this plan, so that keys have to be taken over.
-        state: the state as the batch before left it.
-        ways: how tuples are handed to functions of which each tuple's cost is asked for, as far
-            as that is known.
+        state: the state after the batch before.
+        ways: how functions are called whose costs are measured by tuple, as far as that is known.
     """
 
     batch: int
@@ -144,7 +143,7 @@ class Ticket:
 
 
 def check_work(topology: Topology) -> None:
-    """Refuse a job whose operators cannot do what they are given to do."""
+    """Refuse a job with operators that cannot apply their functions."""
     folds = {}
     for operator in topology.operators:
         if not operator.keyed:
@@ -160,10 +159,10 @@ def check_work(topology: Topology) -> None:
 
 
 def fold_of(topology: Topology, name: str) -> Fold:
-    """Return what a keyed operator does; one that says nothing counts its tuples by key.
+    """Return the fold of a keyed operator; by default it counts its tuples by key.
 
     Raises:
-        TopologyError: its function is no fold.
+        TopologyError: its function is not a fold.
     """
     operator = topology.operator(name)
     function = operator.function()
@@ -179,14 +178,14 @@ def fold_of(topology: Topology, name: str) -> Fold:
 
 
 def can_merge(fold: Fold) -> bool:
-    """Return whether parts of one key's state can be put together."""
+    """Return whether parts of one key's state can be merged."""
     if isinstance(fold, Together):
         return all(can_merge(part) for _, part in fold.folds)
     return type(fold).merge is not Fold.merge
 
 
 def check_change(old: Topology, new: Topology) -> None:
-    """Refuse to take an instance away whose parts of keys no other can take in.
+    """Refuse to remove an instance if no other can merge its parts of keys.
 
     Raises:
         PlanError: a partial operator gets fewer instances, and its fold cannot merge.
@@ -204,7 +203,7 @@ def check_change(old: Topology, new: Topology) -> None:
 
 
 def stateless_function(operator: Operator) -> Any:
-    """Return what an operator without a key does to a batch of tuples; None for nothing at all.
+    """Return the function of an operator without a key; None if it has none.
 
     Raises:
         TopologyError: it is a fold, and there is no key to keep its state by.

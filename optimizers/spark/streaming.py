@@ -39,8 +39,9 @@ class StreamingRun:
     """A job on streams that goes on in the background.
 
     Args:
-        run: the job. begin: begins a query that drives it, given the function for each batch and
-        the tuples that each sized source lets in.
+        run: the job.
+        begin: begins a query that drives it, given the function for each batch and the tuples that
+            each sized source lets in.
         sized: the numbers of tuples where no plan says otherwise.
         again: whether the query may begin again.
 

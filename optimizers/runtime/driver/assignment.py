@@ -1,4 +1,4 @@
-"""An assignment: what the coordinator says is to be done in one batch."""
+"""An assignment: the coordinator's instructions for one batch."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ class Assignment:
     """One batch to be executed.
 
     Attributes:
-        work: the job under the plan in force; the same object as long as that is.
+        work: the job under the plan in force; the same object until the plan changes.
         ticket: the batch.
         plan: the plan.
         planned: the batch with which the plan came in force.
-        plan_revision: which of the plans that were saved for that batch it is.
+        plan_revision: the number of the plan among those saved for that batch.
     """
 
     work: Work

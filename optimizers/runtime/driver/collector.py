@@ -1,4 +1,4 @@
-"""What was seen in an epoch: the reports of its batches, put together as `Statistics`."""
+"""The statistics of an epoch, from the reports of its batches."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ _FLOW = "rows", "bytes", "local_rows", "local_bytes", "parcels"
 
 
 class EpochCollector:
-    """Adds up what the batches of an epoch report.
+    """Adds up the reports of the batches of an epoch.
 
     Args:
-        layout: the job as it is laid out.
+        layout: the layout of the job.
         number: of the epoch.
     """
 
@@ -73,7 +73,7 @@ class EpochCollector:
 
     @property
     def edges(self) -> dict[EdgeName, EdgeStatistics]:
-        """What each edge carried."""
+        """The traffic of each edge."""
         return edge_statistics(self._edges)
 
     def add(self, reports: Reports, seconds: float, time: BatchTime | None = None) -> None:
@@ -107,14 +107,14 @@ class EpochCollector:
         held: HeldState | None = None,
         model_of: ModelOf = lambda name: None,  # noqa: ARG005
     ) -> Statistics:
-        """Return what was seen.
+        """Return the statistics.
 
         Args:
             state_bytes: how much state each operator holds.
             history: pairs of the epochs before, see `Statistics.history`.
-            cluster: the machines; without, nothing is known of them but their names.
-            held: how much state each instance holds; without, that is not known.
-            model_of: what calls of operators take; without, that is not known.
+            cluster: the machines; by default only their names are known.
+            held: how much state each instance holds; by default that is not known.
+            model_of: the cost models of operators' calls; by default they are not known.
         """
         nodes = sorted({node for home in self._layout.homes.values() for node in home.nodes})
         known = Known(
@@ -159,7 +159,7 @@ class EpochCollector:
     def _observe(self, observation: Observation, tables: Sequence[pa.Table]) -> None:
         match observation.kind, *observation.about:
             case Seen.PAIRS, first, second:
-                # What is learned from every other batch is tried on those between.
+                # Routings learned from every other batch are tried on those between.
                 sketches = self._pairs.setdefault((first, second), collectors.pair_sketches())
                 _count_pairs(sketches[self._batches % 2], tables)
             case Seen.KEYS, operator:
@@ -183,9 +183,9 @@ class EpochCollector:
                     sums.add(*(column.to_numpy() for column in columns))
 
     def _costs_of(self, operator: str) -> tuple[CostSketch, ...]:
-        """Return the costs at each instance: of each tuple, if they were timed one by one at all.
+        """Return the costs at each instance: of each tuple, if they were timed one by one.
 
-        Keys of several kinds do not go into one sketch; then it is those that came most.
+        A sketch takes keys of one kind; if there are several, it is the most frequent kind.
         """
         seen = self._costs[operator]
         one_by_one = any(mode == EACH for mode, _ in seen)
@@ -201,7 +201,7 @@ class EpochCollector:
 
 def edge_sums(reports: Reports, topology: Topology) -> dict[EdgeName, Floats]:
     """Return by edge what tasks received: tuples, bytes, how much was local, parcels."""
-    received = reports.received  # where a task really was, only its receivers know
+    received = reports.received  # only its receivers know where a task really ran
     found = {}
     for number in np.unique(received["edge"]).tolist():
         flows = received[received["edge"] == number]
@@ -211,15 +211,15 @@ def edge_sums(reports: Reports, topology: Topology) -> dict[EdgeName, Floats]:
 
 
 def edge_statistics(sums: Mapping[EdgeName, Floats]) -> dict[EdgeName, EdgeStatistics]:
-    """Return what edges carried, given what `edge_sums` returned."""
+    """Return the traffic of edges, from the result of `edge_sums`."""
     return {name: EdgeStatistics(*sums[name].tolist()) for name in sorted(sums)}
 
 
 def pairs_of(reports: Reports, hop: EdgeName) -> KeyPairs:
-    """Return the pairs of keys that the tasks of a batch have seen on a hop.
+    """Return the pairs of keys on a hop in a batch.
 
     Args:
-        reports: what the tasks report, merged.
+        reports: the reports of the tasks, merged.
         hop: the two operators.
     """
     sketch = SpaceSaving(_MOST_PAIRS)
@@ -238,7 +238,7 @@ def _count_pairs(sketch: SpaceSaving, tables: Sequence[pa.Table]) -> None:
 
 
 def _pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Cut tables into pieces, for what is counted at once is copied several times."""
+    """Cut tables into pieces, since counting copies its input several times."""
     for table in tables:
         for start in range(0, len(table), _COUNTED_AT_ONCE):
             yield table.slice(start, _COUNTED_AT_ONCE)

@@ -1,7 +1,7 @@
 """The coordinator: leads a job from batch to batch, and from plan to plan.
 
-It knows nothing of where tasks run. Before a batch it says what is to be done, under which plan;
-after it, it takes the reports, commits the batch and asks the optimizer what should change.
+It does not know where tasks run. Before a batch it hands out an assignment under a plan; after it,
+it takes the reports, commits the batch and asks the optimizer what should change.
 """
 
 import logging
@@ -54,15 +54,15 @@ class Coordinator:
 
     Args:
         topology: the job.
-        cluster: the machines; or a function that returns those that are there by now, which is
-            asked at first, and before and after each batch.
-        optimizer: who decides.
+        cluster: the machines; or a function that returns those that are there, which is called at
+            first, and before and after each batch.
+        optimizer: decides.
         checkpoint: where state and the log are kept; the job goes on where that ends.
         asking: when it is asked, and how much is remembered.
-        keep: of how many batches the state is kept at least.
-        settings: how tasks go about their work; what is observed is up to the optimizer.
-        limits: what is known of the sources.
-        provisioning: what is done where plans want other machines; by default they only advise.
+        keep: the least number of batches whose state is kept.
+        settings: settings of tasks; the optimizer decides what is observed.
+        limits: what plans cannot ask of the sources.
+        provisioning: gets the machines that plans want; by default plans only advise.
         slots: returns how many tasks run at a time on all machines; by default that is not known.
 
     Attributes:
@@ -97,7 +97,7 @@ class Coordinator:
         self._settings = replace(settings or Settings(), observes=optimizer.observes)
         self._learned = Learned()
         self.inflow = Inflow()
-        self._columns: dict[str, Columns] = {}  # of state, by operator, as far as seen
+        self._columns: dict[str, Columns] = {}  # of state, by operator, as far as known
         self._committed = checkpoint.last_commit()
         self._base_limits = limits or Limits()
         self._declared = {operator.name: operator.parallelism for operator in topology.operators}
@@ -109,7 +109,7 @@ class Coordinator:
             if known is not None:
                 self._plan = self._fitted(known.plan)
                 self._planned, self._plan_revision = known.number
-        self._resumed = False  # whether it was looked for what an earlier driver has saved
+        self._resumed = False  # whether plans of an earlier driver were looked for
         self._layout = Layout.of(topology, self._cluster, self._plan)
         self._work = self._work_under(self._layout, {})
         self._collector = EpochCollector(self._layout, 0)
@@ -125,7 +125,7 @@ class Coordinator:
 
     @property
     def committed(self) -> Commit | None:
-        """What the last batch left behind; None before the first."""
+        """The last commit; None before the first."""
         return self._committed
 
     @property
@@ -135,12 +135,12 @@ class Coordinator:
 
     @property
     def batches(self) -> list[BatchSummary]:
-        """What happened in the last batches."""
+        """Summaries of the last batches."""
         return self._loop.happened.batches
 
     @property
     def decisions(self) -> list[Decision]:
-        """What the optimizer said the last times that it was asked."""
+        """The last decisions."""
         return self._loop.happened.decisions
 
     @property
@@ -176,14 +176,14 @@ class Coordinator:
 
     @property
     def is_thinking(self) -> bool:
-        """Whether the optimizer looks for an answer while batches go on."""
+        """Whether the optimizer is thinking while batches go on."""
         return self._loop.is_thinking
 
     def assign(self) -> Assignment:
-        """Say what is to be done in the next batch; asked again, it says the same.
+        """Return the assignment of the next batch; asked again, return the same.
 
-        A new plan is written down before anything is done by it, so that a driver that
-        takes over after a crash goes by the same.
+        A new plan is written down before any work under it, so that a driver that takes over after
+        a crash uses the same plan.
         """
         batch, is_first = self.next_batch, not self._resumed
         self._meet(self._look())
@@ -209,10 +209,10 @@ class Coordinator:
 
         Args:
             assignment: the batch.
-            reports: what its tasks report, in parts that came in any order.
+            reports: the reports of its tasks, in parts that came in any order.
             seconds: how long it took.
-            origin: what it stands for; by default a bounded batch without a name.
-            timing: tells when it ran, once it is written down; without, that is not known.
+            origin: its input; by default a bounded batch without a name.
+            timing: returns when it ran, after the commit; by default that is not known.
 
         Raises:
             DeliveryError: not all that was sent has arrived; nothing is committed.
@@ -225,7 +225,7 @@ class Coordinator:
                 f"batch {batch} was to be committed, but {self.next_batch} is next; "
                 "commit each batch once, in order"
             )
-        # 1. Check that all has arrived. What comes of reports must not depend on their order.
+        # 1. Check that all has arrived. Results must not depend on the order of reports.
         merged = Reports.merged(reports)
         check_delivery(merged, self._layout)
         # 2. Write the batch down. From here on it is done, even if a step below fails.
@@ -264,7 +264,7 @@ class Coordinator:
         return record
 
     def _learn(self, committed: Commit, reports: Reports, summary: BatchSummary) -> None:
-        """Take in what happened in the batch that was committed last."""
+        """Take in the batch that was committed last."""
         self.inflow.hear(committed.origin, summary)
         self._learned.add(reports)
         self._collector.add(reports, summary.seconds, summary.time)
@@ -272,13 +272,13 @@ class Coordinator:
         log_bad_rows(committed.batch, reports, self._layout)
 
     def _decide(self, reports: Reports) -> Change:
-        """Return what is to change with the next batch, by the machines that are there by now."""
+        """Return what is to change with the next batch, given the present machines."""
         self._meet(self._look())
         seen = Observed(self._statistics, lambda hop: pairs_of(reports, hop))
         return self._loop.decide(self._plan, seen, self._limits)
 
     def _statistics(self, pasts: Pasts) -> Statistics:
-        """Return what was seen in the epoch, and begin to count the next."""
+        """Return the statistics of the epoch, and begin to count the next."""
         cluster = self._cluster.under(self._plan)
         seen = self._learned.statistics(self._collector, self._state, pasts, cluster)
         self._collector = EpochCollector(self._layout, self._loop.epochs + 1)

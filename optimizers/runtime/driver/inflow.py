@@ -1,8 +1,8 @@
 """The inflow of a job: how much came to each source since an epoch began, and how much waits.
 
 A source counts in units of its own: seconds of a clock, rows of a recording, bytes of files. A
-*meter* knows how many units there are by now, and up to how many of them a batch was let in. What a
-unit is in tuples is seen from the batches: how many tuples came of how many units.
+*meter* knows how many units there are, and up to which unit a batch was let in. The number of
+tuples in a unit follows from the batches: how many tuples came from how many units.
 """
 
 import math
@@ -16,24 +16,24 @@ from optimizers.control.summary import BatchSummary
 from optimizers.flow import SourceStatistics
 from optimizers.runtime.log.origins import OfStream, Origin
 
-_KEPT = 64  # batches of which it is known how many tuples a unit was
-_STEADY = 0.1  # how far batches may be apart in that, so that it is taken to hold for what waits
+_KEPT = 64  # batches for which the tuples per unit are known
+_STEADY = 0.1  # how far batches may differ in that, for it to be assumed of what waits
 
 
 class SourceMeter(Protocol):
     """Knows how far a source has come, in units that rise with each tuple."""
 
     exact: bool
-    """Whether each unit is as many tuples as any other."""
+    """Whether all units have the same number of tuples."""
 
     @property
     def born(self) -> float:
-        """Before which time nothing can have come, in seconds of the wall clock."""
+        """The time before which nothing can have come, in seconds of the wall clock."""
 
     def latest(self, now: float) -> float | None:
         """Return how many units there are at a time; None where that cannot be known.
 
-        It is asked for times that do not go back, but for one: that of the last look.
+        Times do not go back from call to call, except to that of the last look.
         """
 
     def admitted(self, offset: str) -> float | None:
@@ -63,7 +63,7 @@ class _Source:
     batches: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     def add(self, offset: str, tuples: float) -> None:
-        """Take in that a batch was let in, up to an offset."""
+        """Note that a batch was let in, up to an offset."""
         self.tuples += tuples
         after = self.meter.admitted(offset)
         if after is not None and self.before is not None and after > self.before:
@@ -75,7 +75,7 @@ class _Source:
         self.since, self.began, self.tuples = now, units, 0.0
 
     def statistics(self, now: float, units: float | None) -> SourceStatistics:
-        """Return what came since the epoch began, with as many units at its end."""
+        """Return what came since the epoch began, given the units at its end."""
         size = self._tuples_of_a_unit()
         since = max(self.since, self.meter.born)
         began = self.meter.latest(since) if self.began is None else self.began
@@ -100,7 +100,7 @@ class _Source:
 
 
 class Inflow:
-    """Counts what comes to the sources of a stream, from epoch to epoch.
+    """Counts the tuples that come to the sources of a stream, from epoch to epoch.
 
     Args:
         clock: the wall clock, in seconds.
@@ -115,13 +115,13 @@ class Inflow:
     def watch(
         self, meters: Mapping[str, tuple[int, SourceMeter]], offsets: int, last: Sequence[str] = ()
     ) -> None:
-        """Begin to watch the sources of a query; what was known of earlier ones is forgotten.
+        """Begin to watch the sources of a query; earlier ones are forgotten.
 
         Args:
             meters: of the sources that can be told apart: which of the query's offsets is theirs,
                 and their meter.
             offsets: how many offsets the query should have, one for each of its streams.
-            last: its offsets as the last batch has left them; none before the first.
+            last: its offsets after the last batch; empty before the first.
         """
         self._offsets = offsets
         self._sources = {}
@@ -131,26 +131,26 @@ class Inflow:
             self._sources[name] = _Source(meter, place, now, meter.latest(now), before)
 
     def add(self, offsets: Sequence[str], tuples: Mapping[str, float]) -> None:
-        """Take in that a batch was let in.
+        """Note that a batch was let in.
 
         Args:
-            offsets: up to where each stream of the query was read.
+            offsets: how far each stream of the query was read.
             tuples: how many tuples each source let in.
         """
         self._has_begun = True
         if len(offsets) != self._offsets:
-            self._sources = {}  # streams that are one to Spark: whose offset is whose is not known
+            self._sources = {}  # Spark sees the streams as one, with offsets of unknown owners
         for name, source in self._sources.items():
             source.add(offsets[source.place], tuples.get(name, 0.0))
 
     def hear(self, origin: Origin, summary: BatchSummary) -> None:
-        """Take in what happened in a batch, if it is one of a stream."""
+        """Take in a batch, if it is one of a stream."""
         if isinstance(origin, OfStream):
             admitted = {name: float(sum(summary.loads(name))) for name in self._sources}
             self.add(origin.offsets, admitted)
 
     def begin(self) -> None:
-        """Begin an epoch; one without a batch goes on, so that what came meanwhile is in it."""
+        """Begin an epoch; one without a batch goes on, so that it includes what came meanwhile."""
         if not self._has_begun:
             return
         self._has_begun = False
@@ -171,7 +171,7 @@ class Inflow:
 
 
 def _sized(units: float, size: float | None) -> float | None:
-    """Return how many tuples some units are; of no units none, whatever their size."""
+    """Return how many tuples some units are; 0 for no units of any size."""
     if units <= 0:
         return 0.0
     return None if size is None else units * size

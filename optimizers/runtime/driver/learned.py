@@ -1,4 +1,4 @@
-"""What the driver has learned of a job from all batches so far, beyond the epoch."""
+"""What the driver has learned about a job from all batches so far, beyond the epoch."""
 
 from optimizers.cluster import Cluster
 from optimizers.control.loop import Pasts
@@ -12,11 +12,11 @@ from optimizers.statistics import Statistics
 
 
 class Learned:
-    """What reports told that holds for later batches too.
+    """Facts from reports that stay true for later batches.
 
     Attributes:
-        trials: how functions take to being called for few tuples.
-        calls: what calls take.
+        trials: how functions are best called where costs are measured.
+        calls: the costs of calls.
         sizes: how much state instances hold.
     """
 
@@ -26,7 +26,7 @@ class Learned:
         self.sizes = StateSizes()
 
     def add(self, reports: Reports) -> None:
-        """Take in what the tasks of a batch report."""
+        """Take in the reports of a batch."""
         self.trials.add(reports)
         self.calls.add(reports)
         self.sizes.add(reports)
@@ -34,11 +34,11 @@ class Learned:
     def statistics(
         self, epoch: EpochCollector, state: StateFiles, pasts: Pasts, cluster: Cluster
     ) -> Statistics:
-        """Return what was seen in an epoch that is over.
+        """Return the statistics of a finished epoch.
 
         Args:
-            epoch: what its batches reported.
-            state: the state that the last of them has left.
+            epoch: the reports of its batches.
+            state: the state after the last of them.
             pasts: pairs of the epochs before.
             cluster: the machines.
         """

@@ -1,4 +1,4 @@
-"""What key groups and instances had to do in an epoch, added up from the reports of its batches."""
+"""The loads of key groups and instances in an epoch, added up from the reports of its batches."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from optimizers.runtime.task.reports import Reports
 from sketches.arrays import Floats, Indices
 
 _ERROR = 0.1
-"""What an amount may be off; one that may be off by more is not told."""
+"""The largest error of an amount; an amount that may be off by more is left out."""
 
 _BY_GROUP = {
     "tuples": "group_tuples",
@@ -32,13 +32,13 @@ _BY_TASK = ("tuples", "seconds", "calls", "bytes_out", "remote_out")
 
 @dataclass(frozen=True)
 class Known:
-    """What it takes to tell loads beside what batches report.
+    """The facts that loads need besides the reports of batches.
 
     Attributes:
         cluster: the machines.
         seconds: how long the epoch lasted.
         held: how much state there is.
-        model_of: what calls take.
+        model_of: the cost models of calls.
     """
 
     cluster: Cluster
@@ -48,7 +48,7 @@ class Known:
 
 
 class LoadCollector:
-    """Adds up what the batches of an epoch report of key groups and instances.
+    """Adds up the reports on key groups and instances in an epoch.
 
     Args:
         layout: the job, laid out as it was throughout.
@@ -67,7 +67,7 @@ class LoadCollector:
 
     @property
     def observed(self) -> list[str]:
-        """The operators of which key groups were observed."""
+        """The operators whose key groups were observed."""
         return sorted(self._groups)
 
     @property
@@ -125,7 +125,7 @@ class LoadCollector:
         )
 
     def _add_groups(self, reports: Reports, name: str, tasks: Indices) -> None:
-        """Add what each key group of an operator had."""
+        """Add the tuples of each key group of an operator."""
         groups = reports.vectors("groups").taken(tasks)
         if not len(groups.values):
             return
@@ -144,7 +144,7 @@ class LoadCollector:
         sums["held"] += np.bincount(held, sizes, number)
 
     def _add_instances(self, reports: Reports, name: str, tasks: Indices) -> None:
-        """Add what each instance of an operator did, and note where it was."""
+        """Add the work of each instance of an operator, and note where it was."""
         count = len(self._layout.homes[name].nodes)
         numbers = reports.numbers("instance")[tasks]
         sums = self._instances.setdefault(

@@ -69,7 +69,7 @@ class StageTasks:
         number: by which the engine knows the stage; -1 if it does not.
         machines: on which machine each ran; those on one share a clock.
         began: when each began, in seconds of that clock.
-        ended: when each had done all that it tells.
+        ended: when each had done all that it reports.
         reading: how long each waited for rows of a source.
         work: how long each was at the operators' own work.
         state: how long each was at state.
@@ -110,25 +110,25 @@ class StageTasks:
 
 
 Timing: TypeAlias = Callable[[Sequence[int]], BatchClock | None]
-"""Tells when a batch ran that is done by now, given the engine's numbers of its stages."""
+"""Returns when a finished batch ran, given the engine's numbers of its stages."""
 
 
 def time_of(
     batch: int, tuples: float, reports: Reports, layout: Layout, timing: Timing | None
 ) -> BatchTime | None:
-    """Return where the time of a batch went that is written down by now; None if it is not known.
+    """Return where the time of a committed batch went; None if it is not known.
 
     Args:
         batch: its number.
         tuples: how many tuples came in with it.
-        reports: what its tasks report, merged.
+        reports: the reports of its tasks, merged.
         layout: the job as it was laid out.
         timing: tells when it ran.
     """
     if timing is None:
         return None
     stages = stages_of(reports, layout)
-    # A source without rows may have no partitions, and so no tasks that could tell anything.
+    # A source without rows may have no partitions, and so no tasks that report.
     if not all(stage.machines for stage in stages):
         return None
     clock = timing([stage.number for stage in stages])
@@ -136,10 +136,10 @@ def time_of(
 
 
 def stages_of(reports: Reports, layout: Layout) -> list[StageTasks]:
-    """Return what the tasks of each stage did, by their reports.
+    """Return what the tasks of each stage did, from their reports.
 
     Args:
-        reports: what the tasks of a batch report, merged.
+        reports: the reports of a batch, merged.
         layout: the job as it was laid out.
     """
     # 1. An attached operator works in the tasks of the one that it is attached to, in the end.
@@ -147,7 +147,7 @@ def stages_of(reports: Reports, layout: Layout) -> list[StageTasks]:
     names = reports.names
     places = {name: place for place, name in enumerate(names) if roots[name[0]] == name[0]}
     main = np.array([places[roots[name], sender] for name, sender in names], dtype=np.int64)
-    # 2. What all operators of a task did is added up.
+    # 2. Add up the work of all operators of a task.
     work, state = (
         np.bincount(main, reports.numbers(fact), len(names)).astype(np.float64)
         for fact in ("wall", "keeping")
@@ -200,7 +200,7 @@ def taken_apart(
         _stage_time(tasks, stage, before)
         for tasks, stage, before in zip(stages, clock.stages, ends, strict=False)
     ]
-    # 2. What lies between the job's begin and that of the first stage is Spark's, for our rows.
+    # 2. Between the begin of the job and of its first stage, Spark prepares our rows.
     planned = clock.submitted if clock.reads_first else clock.stages[0].began
     reads = max(0.0, clock.stages[0].began - planned)
     times[0] = replace(times[0], reading=times[0].reading + reads)
@@ -212,7 +212,7 @@ def taken_apart(
         tuple(times),
         max(0.0, clock.done - ends[-1]),
     )
-    # 3. What does not add up is left out.
+    # 3. Leave out times that do not add up.
     lost = abs(found.other)
     return found if lost <= max(_LOST * found.seconds, _RESOLUTION) else None
 

@@ -1,1 +1,1 @@
-"""The log of a checkpoint: commits, plans, and what they stand for."""
+"""The log of a checkpoint: commits, plans, and their inputs."""

@@ -1,4 +1,4 @@
-"""The log of a checkpoint: which batches are done, under which plan, and where their state is.
+"""The log of a checkpoint: the batches that are done, their plans, and where their state is.
 
 ::
 
@@ -15,7 +15,7 @@
     spark/                              Spark's own
 
 A batch is done once its commit is there, and all that a commit refers to is written before it.
-Files of lost attempts lie around until they are cleaned up, and are never looked at.
+Files of lost attempts stay until they are cleaned up, and are never read.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The memory of a job: everything it needs to go on where it stopped, and to stop anywhere.
+    """The memory of a job: all that it needs to go on where it stopped, at any point.
 
     >>> import tempfile
     >>> from optimizers import Plan, Topology
@@ -65,7 +65,7 @@ class Checkpoint:
 
     Attributes:
         location: the folder it is in.
-        mark: what was written down when it was made.
+        mark: the record of how it was made.
     """
 
     location: Location
@@ -105,7 +105,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, location: Location) -> "Checkpoint":
-        """Open a checkpoint of any job to look into it.
+        """Open a checkpoint of any job to read it.
 
         Raises:
             CheckpointError: there is none, or its newest commit is damaged.
@@ -127,10 +127,10 @@ class Checkpoint:
         return self.mark.seed
 
     def last_commit(self) -> Commit | None:
-        """Return what the newest batch that is done left behind; None before the first.
+        """Return the newest commit; None before the first.
 
-        Commits appear whole or not at all. One that is torn means that the disk has lost what it
-        had promised to keep; to go on from an older one would do its batch twice.
+        Commits appear whole or not at all. A torn one means that the disk has lost data that it had
+        promised to keep; going on from an older one would do its batch twice.
 
         Raises:
             CheckpointError: the newest commit is damaged.
@@ -151,10 +151,10 @@ class Checkpoint:
         return tuple(sorted({batch for batch, _ in self._log.commits()}))
 
     def commit_of(self, batch: int) -> Commit:
-        """Return what a batch left behind.
+        """Return the commit of a batch.
 
         Raises:
-            CheckpointError: its commit is not kept any more, or damaged, or was never made.
+            CheckpointError: its commit is no longer kept, or damaged, or was never made.
         """
         numbers = [number for number in self._log.commits() if number[0] == batch]
         if not numbers:
@@ -165,12 +165,12 @@ class Checkpoint:
         return self._log.commit(*max(numbers))
 
     def commit(self, record: Commit, *, after: Commit | None = None) -> None:
-        """Say that a batch is done, once all that it refers to is written.
+        """Commit a batch, after all files that it refers to are written.
 
         Args:
-            record: what the batch leaves behind.
-            after: the commit that the batch began from, where that is known; if another one is
-                the newest by now, the batch was done for nothing.
+            record: the commit.
+            after: the commit that the batch began from, where that is known; if another one is the
+                newest now, the batch was done for nothing.
 
         Raises:
             CheckpointError: the batch is not the next one, the plan is not the one in force, or
@@ -196,7 +196,8 @@ class Checkpoint:
                 "it is for, and see that one driver only works on this checkpoint"
             )
         self._log.write_commit(record)
-        # While this driver slept, another may have gone on, and cleaning may have freed the name.
+        # While this driver was asleep, another may have gone on, and cleaning may have freed the
+        # name.
         newest, _ = max(self._log.commits())
         if newest > record.batch:
             raise CheckpointError(
@@ -224,15 +225,15 @@ class Checkpoint:
     ) -> SavedPlan:
         """Save the plan that comes into force with a batch, before any of its work is done.
 
-        To save it again changes nothing.
+        Saving it again changes nothing.
 
         Args:
             batch: the batch.
             plan: the plan, whole.
             declared: the parallelism of each operator as the job declares it.
             after: the commit that the batch begins from, where that is known.
-            instead_of: the plan that was saved for this batch before, and shall not come into
-                force: a driver that has done the batch under it cannot commit it any more.
+            instead_of: the plan that was saved for this batch before, and must not come into force:
+                a driver that has done the batch under it can no longer commit it.
 
         Raises:
             CheckpointError: another plan was saved for this batch, or the batch is done already.
@@ -260,10 +261,10 @@ class Checkpoint:
         return wanted
 
     def clean(self, keep: int = 2, *, alone: bool = False) -> int:
-        """Remove what no batch needs any more, and return how many files it was.
+        """Remove files that no batch needs any more, and return their number.
 
-        The newest commits stay with all that they refer to, as do files of batches after them,
-        for their tasks may be running.
+        The newest commits stay with all that they refer to, and so do files of later batches, as
+        their tasks may be running.
 
         Args:
             keep: how many batches stay readable.
@@ -278,7 +279,7 @@ class Checkpoint:
     def compact(self) -> Commit | None:
         """Rewrite the state of each instance as one file, and return the commit of that.
 
-        It belongs to the same batch: nothing that can be read changes. A driver that is at work
+        It belongs to the same batch: the state that is read does not change. A driver that works
         meanwhile goes on with the old files, which stay until they are cleaned up, and is stopped
         by its next commit.
 
@@ -288,19 +289,19 @@ class Checkpoint:
         return compact(self._log, self.last_commit())
 
     def announce(self) -> Driver:
-        """Say that this process works on the checkpoint, until it withdraws."""
+        """Note that this process works on the checkpoint, until it withdraws."""
         return drivers.announce(self.location)
 
     def withdraw(self, driver: Driver) -> None:
-        """Say that a driver does not work on the checkpoint any more."""
+        """Note that a driver no longer works on the checkpoint."""
         drivers.withdraw(self.location, driver)
 
     def drivers(self) -> list[Driver]:
-        """Return the drivers that work on the checkpoint, or were ended without a word."""
+        """Return the drivers that work on the checkpoint, or ended without withdrawing."""
         return drivers_at(self.location)
 
     def describe(self) -> Description:
-        """Return what the checkpoint holds, as far as the log tells without reading state."""
+        """Describe the checkpoint by its log, without reading state."""
         return described(self.batches(), self.last_commit())
 
     def read(self, operator: str, batch: int | None = None) -> pa.Table:
@@ -308,7 +309,7 @@ class Checkpoint:
 
         Args:
             operator: the operator.
-            batch: as which batch left it, if that is still kept; the last one without it.
+            batch: the batch that left it, if that is still kept; by default the last one.
         """
         if batch is not None:
             return operator_state(self.location, self.identity, self.commit_of(batch), operator)
@@ -325,10 +326,10 @@ class Checkpoint:
         return Log(self.location)
 
     def _of_newest(self, use: Callable[[Commit | None], T]) -> T:
-        """Return what is made of the newest commit.
+        """Return the result of a function of the newest commit.
 
-        Where the job goes on meanwhile and cleans up, files may be gone while they are read. They
-        are those of an old commit then, and there is a newer one.
+        If the job goes on and cleans up meanwhile, files may be gone while they are read. They then
+        belong to an old commit, and there is a newer one.
         """
         last = self.last_commit()
         for _ in range(_TRIES):
@@ -344,7 +345,7 @@ class Checkpoint:
         )
 
     def _check_newest(self, what: str, after: Commit | None, last: tuple[int, int] | None) -> None:
-        """Refuse to write where the newest commit is not the one that was gone on from."""
+        """Refuse to write if the newest commit is not the one that the driver went on from."""
         if after is None or last == after.number:
             return
         if last is None or last < after.number:

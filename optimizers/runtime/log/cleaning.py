@@ -16,7 +16,7 @@ COMPACTED = "compact-"
 def garbage(
     names: Iterable[str], needed: Container[str], *, up_to: int, alone: bool = False
 ) -> list[str]:
-    """Return the files that no commit to be kept refers to: of old batches, of lost attempts.
+    """Return the files that no kept commit refers to: of old batches, of lost attempts.
 
     Files whose names do not name a batch are left alone.
 
@@ -24,8 +24,8 @@ def garbage(
         names: all files of state or of output.
         needed: the files that commits refer to which are to be kept.
         up_to: the newest batch that is done. Files of later ones may be at work.
-        alone: whether no other process works here. If not, the state of the newest batch may
-            be being rewritten.
+        alone: whether no other process works here. If not, one may be rewriting the state of the
+            newest batch.
     """
     return [
         name
@@ -37,12 +37,12 @@ def garbage(
 
 
 def cut_off(names: Iterable[str], *, up_to: int) -> list[str]:
-    """Return the records of batches that are done whose writing was cut off."""
+    """Return the records of finished batches whose writing was cut off."""
     return [name for name in names if name.endswith(TEMPORARY) and _is_old(name, up_to)]
 
 
 def batch_of(name: str) -> int | None:
-    """Return the batch in which a file was written; None if its name does not tell."""
+    """Return the batch in which a file was written; None if its name does not say."""
     found = _BATCH.match(name.rpartition("/")[2])
     return None if found is None else int(found[1])
 

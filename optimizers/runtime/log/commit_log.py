@@ -1,4 +1,4 @@
-"""The records of a checkpoint as they lie on the disk: its commits, and its plans."""
+"""The records of a checkpoint on disk: its commits and its plans."""
 
 import json
 import re
@@ -42,15 +42,15 @@ class SavedPlan:
 
     @property
     def number(self) -> tuple[int, int]:
-        """What tells it from all other plans: its batch and its revision."""
+        """Its identity: its batch and its revision."""
         return self.batch, self.revision
 
     def says(self, plan: Plan, declared: Mapping[str, int]) -> bool:
-        """Return whether it decides the same, for a job of the same numbers."""
+        """Return whether it decides the same, for a job with the same declared numbers."""
         return _decisions(self.plan) == _decisions(plan) and self.declared == declared
 
     def to_json(self) -> str:
-        """Write it as a JSON document: that of the plan, with what was declared at its end."""
+        """Write it as a JSON document: that of the plan, with the declared numbers at its end."""
         text = self.plan.to_json().removesuffix(_END)
         return text + _DECLARED + json.dumps(dict(self.declared)) + _END
 
@@ -58,7 +58,7 @@ class SavedPlan:
     def read(cls, content: bytes, batch: int, revision: int) -> "SavedPlan":
         """Read the sealed document of `to_json`."""
         text = unsealed(content)
-        # A line of a document never begins like this inside a text, where breaks are escaped.
+        # No line inside a text begins like this, as line breaks are escaped.
         place = text.rfind(_DECLARED.encode())
         if place < 0:
             raise CorruptDataError("it does not say what the job declared, so it is no saved plan")
@@ -121,8 +121,8 @@ class Log:
     def plan_in_force(self, batch: int) -> tuple[int, int] | None:
         """Return batch and revision of the plan that a batch is done under; None without any.
 
-        Of a batch that is done its commit tells. A plan for it that is there nevertheless was
-        saved by another driver while the batch was being committed, and never came into force.
+        For a finished batch, its commit says so. Any other plan for it was saved by another driver
+        while the batch was being committed, and never came into force.
         """
         plans = [number for number in self.plans() if number[0] <= batch]
         commits = self.commits()
@@ -136,7 +136,7 @@ class Log:
 
 
 def read_record(location: Location, name: str, build: Callable[[bytes], T]) -> T:
-    """Read a record, and say which it is if that cannot be done.
+    """Read a record; an error names the record.
 
     Raises:
         CheckpointError: it is missing or damaged.

@@ -1,4 +1,4 @@
-"""What people see of a checkpoint: how much each instance keeps, and the state as a table."""
+"""Reading a checkpoint: how much each instance keeps, and the state as a table."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from optimizers.runtime.storage.location import Location
 
 @dataclass(frozen=True, slots=True)
 class InstanceState:
-    """What one instance keeps, as far as the log tells.
+    """The files of one instance, by the log.
 
     Attributes:
         operator: the operator.
@@ -35,12 +35,12 @@ class InstanceState:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a checkpoint holds.
+    """A description of a checkpoint.
 
     Attributes:
         batches: the batches whose commits are kept, oldest first.
         commit: the newest of them; None before the first.
-        instances: what each instance keeps in it.
+        instances: the files of each instance.
     """
 
     batches: tuple[int, ...]

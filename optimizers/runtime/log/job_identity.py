@@ -1,4 +1,4 @@
-"""Which job a checkpoint is of: what of a job may not change while its state is kept."""
+"""The identity of a checkpoint's job: what may not change while its state is kept."""
 
 import re
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 @dataclass(frozen=True, slots=True)
 class OperatorIdentity:
-    """What of an operator may not change while its state is kept.
+    """The parts of an operator that may not change while its state is kept.
 
     Attributes:
         key: the columns of its key; None without one.
         key_groups: how many groups its keys fall into; 0 without a key.
         partial: whether several instances may hold a part of one key's state.
-        fold: what it does to its state, as it prints; None where nothing is said.
+        fold: its fold, as text; None if it has none.
     """
 
     key: tuple[str, ...] | None = None
@@ -35,7 +35,7 @@ class OperatorIdentity:
         if not operator.keyed:
             return cls()
         function = operator.function()
-        # Where a function happens to lie in memory is no part of what it does.
+        # The address of a function is no part of its identity.
         fold = None if function is None else _ADDRESS.sub("", repr(function))
         return cls(operator.key_columns, operator.key_groups, operator.partial, fold)
 
@@ -57,7 +57,7 @@ class OperatorIdentity:
         return {**fields, "partial": self.partial, "fold": self.fold}
 
     def differences(self, other: "OperatorIdentity") -> list[str]:
-        """Say what of it is not as in the other."""
+        """Return how it differs from another."""
         return [
             f"{name} {getattr(self, name)!r} instead of {getattr(other, name)!r}"
             for name in self.__slots__
@@ -67,12 +67,12 @@ class OperatorIdentity:
 
 @dataclass(frozen=True)
 class Identity:
-    """Which job a checkpoint is of: two jobs of one identity can continue each other's work.
+    """The identity of a job: two jobs of one identity can continue each other's work.
 
-    How many instances an operator has and how tuples are spread over them is no part of it.
+    Numbers of instances and groupings are no part of it.
 
     Attributes:
-        operators: what may not change of each operator, by its name.
+        operators: the identity of each operator, by name.
         edges: source, target and key of each edge, sorted.
     """
 
@@ -92,7 +92,7 @@ class Identity:
         )
 
     def differences(self, other: "Identity") -> list[str]:
-        """Say what of this job is not as in the other; nothing if they are one job."""
+        """Return how this job differs from the other; empty if they are one job."""
         found = []
         for name in sorted({*self.operators, *other.operators}):
             if name not in other.operators:

@@ -1,8 +1,8 @@
-"""Which drivers work on a checkpoint: each leaves a file there while it does.
+"""The drivers that work on a checkpoint: each leaves a file there while it does.
 
-The files tell a person, or a command that would rewrite state, that a driver may be at work.
-They guard nothing: that two drivers never both commit is up to the log (see `Checkpoint.commit`).
-So nothing has to be trusted here, neither clocks nor that a file is removed.
+The files tell a person, or a command that would rewrite state, that a driver may be at work. They
+guard nothing: the log keeps two drivers from both committing (see `Checkpoint.commit`). So neither
+clocks nor the removal of files have to be trusted here.
 """
 
 import os
@@ -25,7 +25,7 @@ FOLDER = "drivers"
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A process that works on a checkpoint, or did when it was ended without a word.
+    """A process that works on a checkpoint, or ended without withdrawing.
 
     Attributes:
         name: of its file.
@@ -41,7 +41,7 @@ class Driver:
 
     @property
     def may_live(self) -> bool:
-        """Whether it may be at work: on another machine, who knows; on this one, if it is there."""
+        """Whether it may be at work: True on another machine; on this one, if it is there."""
         return self.host != _host() or _is_there(self.pid)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Driver:
 
 
 def announce(location: Location) -> Driver:
-    """Say that this process works on a checkpoint, until it withdraws."""
+    """Note that this process works on a checkpoint, until it withdraws."""
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     driver = Driver(secrets.token_hex(8), _host(), os.getpid(), begun)
     location.write_once(_file(driver.name), sealed(driver.to_json()))
@@ -61,12 +61,12 @@ def announce(location: Location) -> Driver:
 
 
 def withdraw(location: Location, driver: Driver) -> None:
-    """Say that a driver does not work on a checkpoint any more."""
+    """Note that a driver no longer works on a checkpoint."""
     location.delete(_file(driver.name))
 
 
 def drivers_at(location: Location) -> list[Driver]:
-    """Return all that have said that they work on a checkpoint, and did not withdraw."""
+    """Return all drivers that work on a checkpoint, and did not withdraw."""
     found = []
     for path in location.list(FOLDER):
         name = path.removeprefix(f"{FOLDER}/").removesuffix(".json")
@@ -98,7 +98,7 @@ def _file(name: str) -> str:
 
 
 def _host() -> str:
-    """Return what tells this machine, and the numbers that its processes have, from all others."""
+    """Return an identity of this machine and of its process numbers."""
     namespace = ""
     with suppress(OSError):
         namespace = str(Path("/proc/self/ns/pid").readlink())

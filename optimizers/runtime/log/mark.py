@@ -1,4 +1,4 @@
-"""The mark of a checkpoint: which job it is of, its seed, and what tells it from all others."""
+"""The mark of a checkpoint: its job, its seed, and a name of its own."""
 
 import re
 import secrets
@@ -17,7 +17,7 @@ from optimizers.runtime.storage.location import Location
 from sketches.mixing import SEED_LIMIT, checked_seed
 
 FORMAT = 2
-"""The version of how files of a checkpoint are laid out and named."""
+"""The version of the format of a checkpoint: the layout and names of its files."""
 
 MARK = "penstock.json"
 SPARK = "spark"
@@ -30,12 +30,12 @@ _OF_THE_DISK = frozenset({"lost+found"})
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is written down when a checkpoint is made, and never changes.
+    """The record of how a checkpoint was made, which never changes.
 
     Attributes:
         identity: the job it is of.
         seed: of the hashes of its keys.
-        name: tells it from every other checkpoint, also from one that was in its folder before.
+        name: unlike that of every other checkpoint, also of one that was in its folder before.
     """
 
     identity: Identity
@@ -77,7 +77,7 @@ def drawn_seed() -> int:
 
 
 def check_shared(location: Location, name: str) -> None:
-    """Refuse a checkpoint that is another one, or none, where this process looks for it.
+    """Refuse a folder in which this process finds another checkpoint, or none.
 
     Raises:
         CheckpointError: driver and executors do not share the folder.

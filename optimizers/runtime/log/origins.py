@@ -1,4 +1,4 @@
-"""Where batches come from: what each commit stands for, and how far each input has come.
+"""The origins of batches: the input of each commit, and how far each input has come.
 
 A job may be fed by bounded batches, by a stream, and by both in turn. Its batches have numbers of
 their own. So that no row is skipped and none counts twice, a commit says which bounded batches are
@@ -20,7 +20,7 @@ class Bounded:
     """A batch of bounded data, or a piece of one that is cut.
 
     Attributes:
-        name: what it is called; None where only its place among the others says which it is.
+        name: its name; None if it is known only by its place among the others.
         done: how many rows of each source are done with this piece, if rows are left after it.
     """
 
@@ -45,7 +45,7 @@ class OfStream:
     Attributes:
         query: the query's id, which it keeps when it is begun again on the same checkpoint.
         number: Spark's number of the batch.
-        offsets: up to where each source of the query was read, as Spark has written it down.
+        offsets: how far each source of the query was read, by Spark's own record.
     """
 
     query: str
@@ -80,7 +80,7 @@ class Progress:
         bounded: how many bounded batches are done.
         names: those of them that have a name, in the order in which they were done.
         streams: the last batch of each query that has fed the job, by the query's id.
-        begun: the last piece of a bounded batch of which rows are left; None where there is none.
+        begun: the last piece of a bounded batch that has rows left; None where there is none.
     """
 
     bounded: int = 0
@@ -102,7 +102,7 @@ class Progress:
         object.__setattr__(self, "streams", FrozenMap(self.streams))
 
     def after(self, origin: Origin) -> "Progress":
-        """Return how far all has come once a batch is done."""
+        """Return the progress after a batch."""
         if isinstance(origin, OfStream):
             return replace(self, streams={**self.streams, origin.query: origin})
         if origin.done:
@@ -111,14 +111,14 @@ class Progress:
         return replace(self, bounded=self.bounded + 1, names=names, begun=None)
 
     def check_query(self, query: str | None, *, append: bool) -> None:
-        """Refuse a stream of which nothing is known, on a job that another stream has fed.
+        """Refuse an unknown stream, on a job that another stream has fed.
 
         Args:
             query: the query's id; None for one that is only to begin.
             append: whether it is further input, on purpose.
 
         Raises:
-            CheckpointError: it is such a stream, and is not said to be further input.
+            CheckpointError: it is such a stream, and ``append`` is not given.
         """
         if append or not self.streams or query in self.streams:
             return
@@ -133,11 +133,11 @@ class Progress:
     def is_next(self, batch: OfStream) -> bool:
         """Return whether a batch of a stream is to be run; False if it is the last one, again.
 
-        Spark replays the last batch, and no other, where it was stopped before it could write
-        down that it was done.
+        Spark replays the last batch, and no other, if it was stopped before it could record that it
+        was done.
 
         Raises:
-            CheckpointError: batches are missing, or come again that cannot.
+            CheckpointError: batches are missing, or come again that should not.
         """
         last = self.streams.get(batch.query)
         following = 0 if last is None else last.number + 1

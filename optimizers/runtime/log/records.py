@@ -1,4 +1,4 @@
-"""What the log of a checkpoint records of each batch: what it stands for, and what it left."""
+"""The records of batches in a checkpoint's log: their inputs and results."""
 
 import re
 import zlib
@@ -26,7 +26,7 @@ def sealed(document: str) -> bytes:
 
 
 def unsealed(content: bytes) -> bytes:
-    """Return the document that was sealed, if not a byte of it has changed.
+    """Return the sealed document, if no byte of it has changed.
 
     Raises:
         CorruptDataError: a byte has changed or is missing.
@@ -48,19 +48,19 @@ def read_sealed(content: bytes, kind: str, build: Callable[[Record], T]) -> T:
 
 @dataclass(frozen=True)
 class Commit:
-    """What is true once a batch is done: everything that the next one begins with.
+    """The commit of a batch: all that the next one begins with.
 
     Attributes:
         batch: which batch; one after the other.
         plan: the batch with which the plan in force came; None where none was ever saved.
-        state: for each operator and each of its instances the files that its state adds up
-            from, oldest first; none where it has no keys.
+        state: for each operator and each of its instances the files of its state, oldest first;
+            empty where it has no keys.
         outputs: the files of output that belong to it, with their operators and columns.
         tuples: how many tuples came into the job.
         revision: how often the same state was rewritten.
-        plan_revision: which of the plans that were saved for that batch was in force: the first,
-            or one that a driver with other declared numbers of instances put in its place.
-        origin: what the batch stands for.
+        plan_revision: the number of the plan among those saved for that batch: the first, or one by
+            which a driver with other declared numbers of instances replaced it.
+        origin: the input of the batch.
         progress: how far each input has come with it; by default the first batch of all.
     """
 
@@ -97,12 +97,12 @@ class Commit:
 
     @property
     def number(self) -> tuple[int, int]:
-        """What tells it from all other commits: its batch and its revision."""
+        """Its identity: its batch and its revision."""
         return self.batch, self.revision
 
     @property
     def saved_plan(self) -> tuple[int, int] | None:
-        """The batch with which the plan in force came, and which of its plans; None of none."""
+        """The batch and revision of the plan in force; None without a plan."""
         return None if self.plan is None else (self.plan, self.plan_revision)
 
     @property
@@ -159,7 +159,7 @@ class Commit:
         )
 
     def _chain(self, where: str, files: object) -> tuple[StateFile, ...]:
-        """Return files that add up: a base, then what changed, none of it from the future."""
+        """Return files that form a state: a base, then changes, none of a later batch."""
         chain = listed(where, files)
         for place, file in enumerate(chain):
             if not isinstance(file, StateFile):

@@ -1,4 +1,4 @@
-"""What a checkpoint can do without: files that no batch needs, and several where one would do."""
+"""Tidying a checkpoint: removing files that no batch needs, and rewriting several as one."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def compact(log: Log, last: Commit | None) -> Commit | None:
 def _kept(numbers: Sequence[tuple[int, int]], keep: int, *, alone: bool) -> list[tuple[int, int]]:
     """Return the commits to be kept: the last revision of each of the newest batches.
 
-    Of the newest batch of all a driver may hold an earlier one, and go on from its files.
+    A driver may hold an earlier revision of the newest batch, and go on from its files.
     """
     newest = dict(numbers)
     batches = sorted(newest)[-keep:]

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def state_after(topology: Topology, before: "StateFiles", reports: "Reports") -> "StateFiles":
-    """Return the files of all state after a batch: those before, and what was written.
+    """Return the files of all state after a batch: earlier ones, and those that it wrote.
 
     Args:
         topology: the job as it ran.
         before: the state that the batch began with.
-        reports: what its tasks report.
+        reports: the reports of its tasks.
     """
     operators, instances = reports.texts("operator"), reports.numbers("instance").tolist()
     written: dict[tuple[str, int], StateFile] = {

@@ -1,7 +1,7 @@
-"""State that stays in the memory of a process from batch to batch, so that it is not read again.
+"""State that stays in the memory of a process from batch to batch, to save reading it again.
 
-An instance's task may run in any worker of its executor, so each may come to hold a copy. What one
-keeps at most is its share of what the executor may keep (`Settings.resident`).
+An instance's task may run in any worker of its executor, so each may come to hold a copy. Each
+keeps at most its share of the executor's limit (`Settings.resident`).
 """
 
 from collections import OrderedDict
@@ -23,10 +23,10 @@ class _Memory:
         self.bytes = 0
 
     def put(self, name: _Name, files: tuple[StateFile, ...], state: pa.Table, most: int) -> None:
-        """Put a state in place of the one it replaces, and forget the oldest if it is too much."""
+        """Replace a state by a newer one, and drop the oldest states if it is too much."""
         self.drop(name)
         size = state.nbytes
-        if size <= most:  # else none of the others need go for it
+        if size <= most:  # otherwise none of the others has to go
             self.states[name] = files, state
             self.bytes += size
         while self.bytes > most:
@@ -39,14 +39,14 @@ class _Memory:
             self.bytes -= state.nbytes
 
 
-# What this process has seen last: of use only if the files tell that it is still the same.
+# The last states in this process: valid only if the files are still the same.
 _MEMORY = _Memory()
 
 
 def state_in(
     location: Location, instance: Instance, files: tuple[StateFile, ...]
 ) -> pa.Table | None:
-    """Return the state that these files hold, without reading them if it is still here."""
+    """Return the state in these files, without reading them if it is still here."""
     known = _MEMORY.states.get((location.root, instance))
     if known is not None and known[0] == files:
         return known[1]
@@ -61,7 +61,7 @@ def keep(
     *,
     most: int,
 ) -> None:
-    """Keep state for the next batch, and forget what was not used for the longest time.
+    """Keep state for the next batch, and drop the least recently used.
 
     Args:
         location: the checkpoint.

@@ -1,4 +1,4 @@
-"""Rows of state on their way from one batch to the next: what was, what changed, what came."""
+"""Rows of state from one batch to the next: earlier ones, changed ones, new ones."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from optimizers.runtime.state.table import GONE, VALUE, places_of
 
 
 def rows_of(keys: pa.Table, values: pa.Table) -> pa.Table:
-    """Return rows of state, from keys in the order of their places and what is kept for them."""
+    """Return rows of state, from keys in the order of their places and their values."""
     names = [f"{VALUE}{name}" for name in values.column_names]
     return pa.table([*keys.columns, *values.columns], [*keys.column_names, *names])
 
@@ -41,7 +41,7 @@ def merged(fold: Fold, state: pa.Table, others: pa.Table) -> pa.Table:
 
 
 def marked(rows: pa.Table, *, gone: bool | NDArray[np.bool_]) -> pa.Table:
-    """Return rows as changes: of keys that are here, or that are gone."""
+    """Return rows as changes: of keys that are present, or that are gone."""
     return rows.add_column(1, GONE, pa.array(np.broadcast_to(gone, len(rows))))
 
 

@@ -1,7 +1,7 @@
-"""Files of state: what one instance keeps for its keys, or what changed of it in one batch.
+"""Files of state: all keys of one instance, or the changes of one batch.
 
-A file is an Arrow IPC file that any Arrow tool can read. Its size and checksum are kept apart
-from it, in the commit that refers to it: a file that does not have them is not read.
+A file is an Arrow IPC file that any Arrow tool can read. The commit that refers to it has its size
+and checksum: a file with others is not read.
 """
 
 import re
@@ -26,20 +26,20 @@ from sketches.checks import whole
 FOLDER = "state"
 
 MOST_DELTAS = 16
-"""How many files of changes are read after each other at most."""
+"""The most files of changes that are read in a row."""
 
 LARGEST_BATCH = 10**10 - 1
-"""Batches have as many digits as this in the names of files."""
+"""The number of digits of batches in the names of files."""
 
 _ATTEMPT = re.compile(r"[A-Za-z0-9_-]+")
 _PATH = re.compile(rf"{FOLDER}/[^/]+/\d{{10}}-\d+-[A-Za-z0-9_-]+\.arrow")
 
 
 class Kind(StrEnum):
-    """What a file of state holds."""
+    """The kinds of state files."""
 
     BASE = "base"
-    """All keys of an instance; what came before does not matter."""
+    """All keys of an instance; earlier files do not matter."""
 
     DELTA = "delta"
     """The keys that changed, came or left since the file before."""
@@ -47,7 +47,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """A file of state, and how to tell that it is whole.
+    """A file of state, and how to check that it is whole.
 
     Attributes:
         path: its name in the checkpoint.
@@ -75,7 +75,7 @@ class StateFile:
         object.__setattr__(self, "kind", _kind(self.kind))
 
     def after(self, files: tuple["StateFile", ...]) -> tuple["StateFile", ...]:
-        """Return the files of an instance once this one is written after those."""
+        """Return the files of an instance after this one is written."""
         return (self,) if self.kind is Kind.BASE else (*files, self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,8 +120,8 @@ class Attempt:
         operator: whose instance it is.
         instance: which of its instances.
         batch: in which batch.
-        name: what no other attempt at it is called, those of lost runs included. It tells their
-            files apart, so that all but those committed are merely garbage.
+        name: a name that no other attempt at it has, lost runs included. So their files differ, and
+            all but those committed are garbage.
     """
 
     operator: str
@@ -139,7 +139,7 @@ class Attempt:
 
     @property
     def stem(self) -> str:
-        """How the names of all files begin that it writes: that tells when they may be removed."""
+        """The beginning of the names of all its files, which says when they may be removed."""
         return f"{self.batch:010}-{self.instance}-{self.name}"
 
     @property
@@ -154,12 +154,12 @@ def write_state(location: Location, attempt: Attempt, rows: pa.Table, *, kind: K
     Args:
         location: the checkpoint.
         attempt: who writes it.
-        rows: the state, or what changed of it (see `optimizers.runtime.state.table`).
+        rows: the state, or its changes (see `optimizers.runtime.state.table`).
         kind: whether the rows are all there are, or changes.
 
     Raises:
-        StateError: the rows are not such of state.
-        CheckpointError: it cannot be written, or another attempt was called the same.
+        StateError: the rows are not a table of state.
+        CheckpointError: it cannot be written, or another attempt has this name.
     """
     check_rows(rows)
     if kind is Kind.BASE and GONE in rows.column_names:
@@ -185,7 +185,7 @@ def read_state(
         CheckpointError: the file is missing, torn, damaged or another one.
     """
     everything = places is None and groups is None
-    # Of a mapped file only what is wanted is copied; the copy does not need the file any more.
+    # Only the wanted part of a mapped file is copied; the copy no longer needs the file.
     content = location.read(file.path, mapped=not everything)
     _check(content, file, location)
     try:
@@ -205,7 +205,7 @@ def read_states(
     groups: Any = None,
     key_groups: int | None = None,
 ) -> pa.Table:
-    """Return the state that the files of an instance add up to, or the wanted rows of it.
+    """Return the state in the files of an instance, or the wanted rows of it.
 
     Args:
         location: the checkpoint.
@@ -221,9 +221,9 @@ def read_states(
 def should_rewrite(files: Sequence[StateFile]) -> bool:
     """Return whether all keys should be written next time, not only those that change.
 
-    So it is when there is no file yet, when the changes together are larger than what they
-    change, or when there are too many of them. So what has to be read of a state is never much
-    more than twice its size, in few files.
+    That is so when there is no file yet, when the changes together are larger than the base, or
+    when there are too many of them. So reading a state never takes much more than twice its size,
+    in few files.
     """
     if not files or files[0].kind is not Kind.BASE:
         return True
@@ -240,7 +240,7 @@ def _packed(rows: pa.Table) -> pa.Buffer:
 
 
 def _check(content: pa.Buffer, file: StateFile, location: Location) -> None:
-    """Refuse what is not, byte for byte, what was written."""
+    """Refuse a file that is not, byte for byte, as it was written."""
     if content.size < file.bytes:
         raise _damaged(location, file, f"is torn: {content.size} of {file.bytes} bytes are there")
     if content.size > file.bytes:

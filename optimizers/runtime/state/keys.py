@@ -1,8 +1,8 @@
-"""Which row of state has which key: looked up by place, confirmed by the key itself.
+"""Finding keys in state: looked up by place, confirmed by the key itself.
 
-A place is an address. Different keys may have the same one, and then stand beside each other, in
-an order that means nothing. So a look-up compares keys, all at once, at the rows where the places
-lead to; only where another key stands there are the rows of that place searched through.
+A place is an address. Different keys may have the same one, and are then neighbours, in no
+particular order. So a look-up compares all keys at once with the rows that their places lead to;
+only where another key is there, it searches the rows of that place.
 """
 
 from typing import Any, NamedTuple
@@ -21,11 +21,11 @@ from sketches.arrays import Codes
 
 
 class Match(NamedTuple):
-    """Where the keys of some rows are in a state.
+    """The rows of a state that have the keys of other rows.
 
     Attributes:
         found: for each row, whether its key is there.
-        rows: for each row, at which row of the state; where it is not, the number means nothing.
+        rows: for each row, its row in the state; without a meaning where it is not found.
     """
 
     found: NDArray[np.bool_]
@@ -77,7 +77,7 @@ def repeats(rows: pa.Table) -> NDArray[np.bool_]:
     found[pairs] = same
     if same.all():
         return found
-    # Different keys of one place, and so equal ones need not stand beside each other.
+    # Different keys share a place, so equal ones need not be neighbours.
     crowd = np.union1d(pairs, pairs + 1)
     numbered = row_numbers(_key_columns(rows, crowd), len(crowd))
     last = np.zeros(numbered.size, dtype=np.int64)
@@ -125,7 +125,7 @@ def check_rows(rows: pa.Table) -> None:
 
 
 def key_of(rows: pa.Table, row: int) -> list[Any]:
-    """Return the key of a row, to be shown."""
+    """Return the key of a row, for messages."""
     return [rows.column(name)[row].as_py() for name in key_names(rows)]
 
 
@@ -153,7 +153,7 @@ def _union(starts: Rows, stops: Rows) -> Rows:
 
 
 def _same_keys(state: pa.Table, at: Rows, rows: pa.Table) -> NDArray[np.bool_]:
-    """Return which rows have the key that the state has at the row beside them."""
+    """Return which rows have the key of the matching row of the state."""
     return _equal(state, at, rows, None)
 
 

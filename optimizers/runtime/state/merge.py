@@ -1,4 +1,4 @@
-"""What tables of state and of changes to it add up to; see `table.py`."""
+"""Merging tables of state with their changes; see `table.py`."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -12,15 +12,15 @@ from optimizers.runtime.state.keys import Match, match, repeats
 from optimizers.runtime.state.table import GONE, VALUE, Rows, numbers_of, places_of, taken
 
 Gone: TypeAlias = NDArray[np.bool_]
-"""Which rows say that their key is gone."""
+"""Marks of the rows whose key is gone."""
 
 
 def latest(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the state that these tables add up to.
+    """Return the state of a base and its changes.
 
     Args:
-        tables: a table of state and those of changes to it, the oldest first. For each key, the
-            newest row counts; where that is one of a key that is gone, there is none.
+        tables: a table of state and tables of changes to it, the oldest first. For each key, the
+            newest row counts; if that says that the key is gone, it has none.
 
     >>> import pyarrow as pa
     >>> old = pa.table({"place": pa.array([1, 5], pa.uint64()), "value_count": [10, 50]})
@@ -45,14 +45,14 @@ def latest(tables: Sequence[pa.Table]) -> pa.Table:
 def replaced(
     state: pa.Table, rows: pa.Table, *, gone: Gone | None = None, known: Match | None = None
 ) -> pa.Table:
-    """Return the state after these rows, ascending as well, took the place of those they replace.
+    """Return the state with these rows, ascending as well, instead of those they replace.
 
     Keys that were not there are added.
 
     Args:
         state: the state.
         rows: other rows of it, each key once.
-        gone: which of the rows say only that their key is gone; none if not said.
+        gone: which of the rows say only that their key is gone; by default none.
         known: where the keys of the rows are in the state, if that is known already.
     """
     _check_columns([state, rows])
@@ -78,7 +78,7 @@ def _newest(tables: Sequence[pa.Table]) -> Rows:
 
 
 def _others(table: pa.Table) -> list[str]:
-    """Return the columns that have nothing to do with which key a row is of."""
+    """Return the columns that are not part of the key."""
     return [name for name in table.column_names if name == GONE or name.startswith(VALUE)]
 
 

@@ -19,7 +19,7 @@ Columns: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def columns_of(rows: pa.Table) -> Columns:
-    """Return the columns of state; what only marks changes is none."""
+    """Return the columns of state, without the one that only marks changes."""
     return tuple((field.name, str(field.type)) for field in rows.schema if field.name != GONE)
 
 
@@ -39,11 +39,12 @@ def columns_after(
 ) -> dict[str, Columns]:
     """Return the columns of each operator's state after a batch.
 
-    A type that changes shows where a key has state already; this is for where none has.
+    Where a key has state, a change of type is noticed anyway; this is for operators without keys so
+    far.
 
     Args:
         known: the columns so far, of operators that are known.
-        reports: what the tasks report, in an order that does not depend on their arrival.
+        reports: the reports of the tasks, in an order that does not depend on their arrival.
         state: the files of state before the batch.
         location: where these are.
 

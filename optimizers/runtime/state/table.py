@@ -1,9 +1,10 @@
 """Tables of state: one row a key, in the order of their places on the ring of hashes.
 
 A table of state has the column ``place`` (uint64, ascending), the columns of the key as ``key_0``,
-``key_1``, ..., and what the operator keeps as ``value_...``. Each key is there once; different keys
-may have one place, see `keys.py`. A table of changes may have ``gone`` as well: true where a key
-has left or was deleted. Nothing here changes a table; what can be shared with the one before is.
+``key_1``, ..., and the kept values as ``value_...``. Each key is there once; different keys may
+have one place, see `keys.py`. A table of changes may have ``gone`` as well: true where a key has
+left or was deleted. Functions here do not change tables; new tables share columns with old ones
+where they can.
 """
 
 from typing import Any
@@ -46,8 +47,8 @@ def selected(
 
     Args:
         state: the table; it may have a column ``gone``.
-        places: places that are wanted, in any order, whether they are there or not. All keys come
-            that have one of them.
+        places: places that are wanted, in any order, present or not. All keys at these places are
+            returned.
         groups: key groups that are wanted.
         key_groups: how many key groups there are; goes with ``groups``.
     """
@@ -67,12 +68,12 @@ def selected(
 
 
 def first_place(group: int, key_groups: int) -> int:
-    """Return the lowest place of a key group; of the one after the last, the end of the ring."""
+    """Return the lowest place of a key group; the end of the ring for the one after the last."""
     return -(-(group << 32) // key_groups) << 32
 
 
 def _stretches(state: pa.Table, groups: Any, key_groups: int) -> list[tuple[int, int]]:
-    """Return from which row to which each run of key groups is found."""
+    """Return the first and last rows of each run of key groups."""
     count = whole("key_groups", key_groups, at_least=1)
     numbers = np.unique(np.asarray(groups, dtype=np.int64))
     if len(numbers) and not 0 <= numbers[0] <= numbers[-1] < count:

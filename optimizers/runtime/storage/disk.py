@@ -1,6 +1,6 @@
-"""A file system as few operations, of which everything in a checkpoint is made.
+"""A file system as a few operations, which all of a checkpoint is made of.
 
-Each either happens or raises `OSError` (or pyarrow's own error), and what it did lasts once it
+Each either happens or raises `OSError` (or pyarrow's own error), and its effect is durable when it
 returns.
 """
 
@@ -15,27 +15,27 @@ import pyarrow as pa
 Content: TypeAlias = "bytes | pa.Buffer"
 
 TEMPORARY = ".tmp"
-"""How the names of files end that are still being written; they begin with a dot."""
+"""The ending of the names of files that are still being written; they begin with a dot."""
 
 
 class NameTakenError(Exception):
-    """The name that a new file was to get is another file's."""
+    """The name for a new file is taken."""
 
 
 class NoFenceError(Exception):
-    """The storage has no means, or none that can be used here, for what would have to be atomic."""
+    """The storage has no usable means for an operation that has to be atomic."""
 
 
 class Disk(ABC):
-    """The few operations on a file system that everything is made of."""
+    """The few operations on a file system that everything else uses."""
 
     @abstractmethod
     def read(self, path: str, *, mapped: bool) -> pa.Buffer:
-        """Return what the file holds."""
+        """Return the content of the file."""
 
     @abstractmethod
     def put(self, path: str, content: Content) -> None:
-        """Write a file whose name nothing else ever has."""
+        """Write a file whose name is unique for ever."""
 
     @abstractmethod
     def put_new(self, path: str, content: Content) -> None:
@@ -48,7 +48,7 @@ class Disk(ABC):
 
     @abstractmethod
     def put_over(self, path: str, content: Content) -> None:
-        """Write a file in place of any of this name, so that one of the two is always there.
+        """Write a file, replacing any of this name, so that one of the two is always there.
 
         Raises:
             NoFenceError: the storage cannot promise that.
@@ -68,17 +68,17 @@ class Disk(ABC):
 
     @abstractmethod
     def entries(self, folder: str) -> list[str]:
-        """Return the names of files and folders that stand directly in a folder, if it is there."""
+        """Return the names of files and folders directly in a folder, if it is there."""
 
     @abstractmethod
     def make_folder(self, path: str) -> None:
-        """Make a folder, and those it stands in, unless they are there."""
+        """Make a folder, and its parents, unless they are there."""
 
 
 class RenamingDisk(Disk):
     """A disk where a file is written under a name of its own, and then given the one it is for.
 
-    So no file is ever seen half.
+    So no reader sees half a file.
     """
 
     @abstractmethod
@@ -87,14 +87,14 @@ class RenamingDisk(Disk):
 
     @abstractmethod
     def replace(self, path: str, name: str) -> None:
-        """Give a file this name, whichever file had it, and see that it lasts."""
+        """Give a file this name, replacing any file of it, durably."""
 
     @abstractmethod
     def claim(self, path: str, name: str) -> None:
-        """Give a file this name, which must be free, and see that it lasts."""
+        """Give a file this name, which must be free, durably."""
 
     def put(self, path: str, content: Content) -> None:
-        """Write a file whose name nothing else ever has."""
+        """Write a file whose name is unique for ever."""
         try:
             self.put_new(path, content)
         except NoFenceError:
@@ -118,13 +118,13 @@ class RenamingDisk(Disk):
                 self.write(temporary, content)
             publish(temporary, path)
         except BaseException:
-            # The error to raise is why writing failed, not that tidying failed as well.
+            # Raise the error of writing, not that of tidying up.
             with suppress(OSError, pa.ArrowException):
                 self.delete(temporary)
             raise
 
 
 def beside(path: str) -> str:
-    """Return a name in the same folder that no other file has, for while it is written."""
+    """Return a unique name in the same folder, for the time of writing."""
     folder, _, last = path.rpartition("/")
     return f"{folder}/.{last}.{secrets.token_hex(8)}{TEMPORARY}"

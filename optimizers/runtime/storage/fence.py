@@ -1,9 +1,9 @@
-"""Creating a file only if there is none: what keeps two drivers from both committing.
+"""Creating a file only if there is none, which keeps two drivers from both committing.
 
 Object stores have a conditional create, but pyarrow has none; so the store's own client is used
 for it. The answer to a create can be lost: the connection breaks, or the store fails after it has
-kept the object. Asked again it then says that the name is taken. So each create carries a token
-that no other has, and a name that is taken by an object with our token is ours.
+kept the object. Asked again, it says that the name is taken. So each create carries a unique token,
+and a name that is taken by an object with our token is ours.
 """
 
 import secrets
@@ -19,7 +19,7 @@ _PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)  # seconds between two tries
 
 
 class PassingError(Exception):
-    """The store failed, or did not answer: it may have done what it was asked, or not."""
+    """The store failed, or did not answer: it may have created the object, or not."""
 
 
 class Fence(ABC):
@@ -57,7 +57,7 @@ class StoreFence(Fence):
         """
 
     def create(self, path: str, content: Content) -> None:
-        """Create an object, and find out what has become of it if an answer is lost."""
+        """Create an object; if an answer is lost, find out whether it was created."""
         token, data = secrets.token_hex(16), bytes(memoryview(content))
         for pause in (*_PAUSES, None):
             try:
@@ -81,7 +81,7 @@ class StoreFence(Fence):
 
 
 def refused(status: int, error: Exception) -> OSError:
-    """Return what a store's definite refusal means to a file system."""
+    """Return a store's definite refusal as an error of a file system."""
     if status in {401, 403}:
         return PermissionError(13, str(error))
     if status == 404:
@@ -90,8 +90,8 @@ def refused(status: int, error: Exception) -> OSError:
 
 
 def is_passing(status: int) -> bool:
-    """Return whether a store that answers so may answer otherwise when it is asked again.
+    """Return whether a store may answer otherwise when it is asked again.
 
-    409 is what a store says to a create that meets another one under way: neither has won yet.
+    409 is the answer to a create while another one is under way: neither has won yet.
     """
     return status in {408, 409, 425, 429} or status >= 500

@@ -17,7 +17,7 @@ class LocalDisk(RenamingDisk):
     """A file system that the operating system has mounted."""
 
     def read(self, path: str, *, mapped: bool) -> pa.Buffer:
-        """Return what the file holds."""
+        """Return the content of the file."""
         if mapped:
             with pa.memory_map(path) as source:
                 return source.read_buffer()
@@ -41,7 +41,7 @@ class LocalDisk(RenamingDisk):
         try:
             Path(name).hardlink_to(path)
         except FileExistsError as error:
-            # A server of NFS that was asked twice, for its first answer was lost, says so as well.
+            # An NFS server that was asked twice, after a lost answer, says so as well.
             if not Path(name).samefile(path):
                 raise NameTakenError(name) from error
         except OSError as error:
@@ -64,14 +64,14 @@ class LocalDisk(RenamingDisk):
         return dict(_walk(folder, ""))
 
     def entries(self, folder: str) -> list[str]:
-        """Return the names of files and folders that stand directly in a folder, if it is there."""
+        """Return the names of files and folders directly in a folder, if it is there."""
         try:
             return os.listdir(folder)  # noqa: PTH208
         except FileNotFoundError:
             return []
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, and flush the one it stands in."""
+        """Make a folder, and flush its parent."""
         folder = Path(path)
         if not folder.is_dir():
             self.make_folder(str(folder.parent))
@@ -79,8 +79,8 @@ class LocalDisk(RenamingDisk):
             self._flush_folder(path)
 
     def _flush_folder(self, name: str) -> None:
-        """Flush the folder that this name is in: it holds the name, the file only its content."""
-        if os.name == "nt":  # Windows cannot open folders, and keeps names by itself
+        """Flush the folder of this name: it has the name, the file only its content."""
+        if os.name == "nt":  # Windows cannot open folders, and keeps names anyway
             return
         descriptor = os.open(Path(name).parent, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
-"""Files of a checkpoint, on a local disk or on storage that others keep.
+"""Files of a checkpoint, on a local disk or on shared storage.
 
-A file that others look for by name appears there whole or not at all. What stands here knows
-nothing of what is in the files.
+A file that others look for by name appears there whole or not at all. This module does not know
+what is in the files.
 """
 
 import errno
@@ -40,13 +40,13 @@ _ALONE = (
 
 
 class Guard(Protocol):
-    """What the driver has beside a disk for what the disk cannot promise: Spark's file systems."""
+    """The driver's means for promises that a disk cannot keep: Spark's file systems."""
 
     def create(self, path: str, content: Content) -> None:
         """Create a file, by its name for Spark; raises NameTakenError or NoFenceError."""
 
     def replace(self, path: str, content: Content) -> None:
-        """Write a file in place of any of this name, for Spark; may raise NoFenceError."""
+        """Write a file, by its name for Spark, over any other; may raise NoFenceError."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -71,11 +71,11 @@ class Location:
 
     Attributes:
         root: an absolute path, or a URI such as ``"s3://bucket/folder"``. A relative path is made
-            absolute where it is given, for another process may work in another folder.
-        spark: the same folder as Spark calls it, a URI of Hadoop.
-        one_driver: whether you see to it that one driver only ever works here. It is needed where
-            the storage cannot refuse a second; two would then overwrite each other's commits, and
-            results would be wrong without a word.
+            absolute at once, as another process may work in another folder.
+        spark: Spark's name of the same folder, a URI of Hadoop.
+        one_driver: whether you make sure that only one driver ever works here. It is needed where
+            the storage cannot refuse a second; two would overwrite each other's commits, and
+            results would be silently wrong.
     """
 
     root: str
@@ -118,7 +118,7 @@ class Location:
         return given if isinstance(given, Location) else cls(given)
 
     def guarded(self, guard: Guard) -> "Location":
-        """Return the same folder, with what else promises what its disk cannot."""
+        """Return the same folder, with other means for promises that its disk cannot keep."""
         return self._but(guard=guard)
 
     def called(self, spark: str) -> "Location":
@@ -137,15 +137,15 @@ class Location:
 
     @property
     def disk(self) -> Disk:
-        """What does the reading and writing."""
+        """The disk that reads and writes."""
         return disk_of(self.root)[0]
 
     def path_of(self, name: str) -> str:
-        """Return the path of a file, or of a folder, as its own file system calls it."""
+        """Return the path of a file, or of a folder, by its own file system's name."""
         return self._joined(self.place.folder, name)
 
     def spark_path_of(self, name: str) -> str:
-        """Return the path of a file, or of a folder, as Spark calls it."""
+        """Return the path of a file, or of a folder, by Spark's name."""
         return self._joined(self.spark, name)
 
     def read_bytes(self, name: str) -> bytes:
@@ -153,21 +153,21 @@ class Location:
         return self.read(name).to_pybytes()  # type: ignore[no-any-return]
 
     def read(self, name: str, *, mapped: bool = False) -> pa.Buffer:
-        """Return what the file holds, as memory that Arrow reads without copying.
+        """Return the content of the file, as memory that Arrow reads without copying.
 
         Args:
             name: the file.
-            mapped: whether to map a local file into memory, in place of copying it there: only
-                what is looked at is then read. Such memory must not outlive the file.
+            mapped: whether to map a local file into memory instead of copying it: only what is used
+                is then read. Such memory must not outlive the file.
         """
         path = self.path_of(name)
         with _telling("read", path):
             return self.disk.read(path, mapped=mapped)
 
     def write_atomically(self, name: str, content: Content) -> None:
-        """Write a file in place of any that has this name.
+        """Write a file, replacing any of this name.
 
-        In any event one of the two is there afterwards, whole.
+        In any case one of the two is there afterwards, whole.
         """
         path = self.path_of(name)
         with _telling("write", path):
@@ -179,7 +179,7 @@ class Location:
                 self._guard.replace(self.spark_path_of(name), content)
 
     def write_once(self, name: str, content: Content) -> None:
-        """Write a file whose name nothing else has, nor ever will.
+        """Write a file whose name is unique for ever.
 
         On object stores it is sent under its name at once. What is cut off stays there as garbage;
         read it only by a record that says it is whole, with its size and checksum.
@@ -191,7 +191,7 @@ class Location:
     def write_new(self, name: str, content: Content) -> None:
         """Write a file that must not be there yet, and refuse if it is.
 
-        Of two that write it at once one is refused, in whichever processes and machines they are.
+        Of two that write it at once one is refused, on any processes and machines.
         Where the storage cannot do that, every such file is refused, unless `one_driver` is given.
         """
         path = self.path_of(name)
@@ -202,16 +202,16 @@ class Location:
                 self._write_new_otherwise(name, content, error)
 
     def check_fence(self) -> None:
-        """Try whether the storage refuses a name that is taken, as it should.
+        """Test that the storage refuses a name that is taken.
 
-        There are stores that speak as S3 does, and pass over what they do not know.
+        Some stores speak S3's protocol and ignore what they do not know.
 
         Raises:
             CheckpointError: it does not, so that two drivers could both commit.
         """
         if self.one_driver:
             return
-        # It is called as a plan that is still being written, so that it is cleaned up like one.
+        # It has the name of a plan that is still being written, so that it is cleaned up like one.
         name = f"plans/.{0:010}.fence.{secrets.token_hex(8)}{TEMPORARY}"
         path = self.path_of(name)
         self.write_new(name, b"first")
@@ -244,9 +244,9 @@ class Location:
         return {prefix + name: found[name] for name in sorted(found)}
 
     def entries(self) -> tuple[str, ...]:
-        """Return the names of files and folders that stand in it directly, sorted.
+        """Return the names of files and folders directly in it, sorted.
 
-        Of a folder that is not there nothing stands in it.
+        A folder that is not there is empty.
         """
         with _telling("list", str(self)):
             return tuple(sorted(self.disk.entries(self.path_of(""))))
@@ -258,13 +258,13 @@ class Location:
             self.disk.delete(path)
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, and those it stands in, so that it lasts."""
+        """Make a folder, and its parents, durably."""
         path = self.path_of(name)
         with _telling("make the folder", path):
             self.disk.make_folder(path)
 
     def _write_new_otherwise(self, name: str, content: Content, why: NoFenceError) -> None:
-        """Write a new file by the guard, or where there is but one driver, or not at all."""
+        """Write a new file by the guard, or without one if there is only one driver."""
         path = self.path_of(name)
         if self._guard is not None:
             try:
@@ -326,7 +326,7 @@ def _tidy_uri(spark: str) -> str:
 
 @contextmanager
 def _telling(doing: str, path: str) -> Iterator[None]:
-    """Turn what a file system says into an error that says what to do."""
+    """Turn an error of a file system into one that says what to do."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -66,7 +66,7 @@ def _check_mount(place: Place) -> None:
 
 
 def _fence_of(place: Place) -> Callable[[], Fence]:
-    """Return what makes the fence of a place; the store's own client is imported only then."""
+    """Return the maker of a place's fence; the store's own client is imported only then."""
 
     def fence() -> Fence:
         if place.kind is Kind.S3:

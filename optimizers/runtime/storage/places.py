@@ -1,4 +1,4 @@
-"""Where a checkpoint is, read from what people write: a path, or a URI of a storage known here.
+"""The place of a checkpoint, read from a path, or from a URI of a known storage.
 
 A place has two names. Spark reaches it by Hadoop's connectors, Penstock by the operating system or
 by pyarrow; they spell the same folder differently (``s3a://`` and ``s3://``), and pyarrow takes
@@ -20,7 +20,7 @@ _VOLUMES = "/Volumes/"
 
 
 class Kind(Enum):
-    """Kinds of storage, by what reaches them."""
+    """Kinds of storage, by how they are reached."""
 
     LOCAL = "a folder that is mounted"
     S3 = "Amazon S3"
@@ -42,7 +42,7 @@ KINDS = {
     "hdfs": Kind.HADOOP,
     "viewfs": Kind.HADOOP,
 }
-"""What a scheme means."""
+"""The kind of storage of each scheme."""
 
 _PYARROW = {Kind.S3: "s3", Kind.GCS: "gs"}
 _SPARK = {Kind.S3: "s3a", Kind.GCS: "gs"}
@@ -59,13 +59,13 @@ class Place:
     """A folder, as its name says.
 
     Attributes:
-        kind: what reaches it.
+        kind: the kind of storage.
         scheme: of its URI; ``"file"`` if it was given as a path.
         host: bucket, account or name node.
-        path: the folder there, with a slash before it, and as it is called: nothing is escaped.
-        user: who asks, if the URI says so; of Azure the container.
+        path: the folder there, with a slash before it, without escapes.
+        user: the user, if the URI names one; for Azure the container.
         secret: the password in the URI.
-        options: what the URI tells pyarrow.
+        options: options for pyarrow in the URI.
     """
 
     kind: Kind
@@ -85,7 +85,7 @@ class Place:
         """
         found = _URI.fullmatch(root)
         if found is None:
-            # Made absolute, for another process may work in another folder.
+            # Absolute, as another process may work in another folder.
             return cls(Kind.LOCAL, "file", "", os.path.abspath(root))  # noqa: PTH100
         scheme, rest = found[1].lower(), found[2]
         if scheme not in KINDS:
@@ -110,7 +110,7 @@ class Place:
 
     @property
     def folder(self) -> str:
-        """The folder as its own file system calls it, as pyarrow wants it."""
+        """The folder by its own file system's name, in pyarrow's form."""
         if self.scheme == "dbfs":
             return self.path if self.path.startswith(_VOLUMES) else f"/dbfs{self.path}".rstrip("/")
         if self.kind is Kind.AZURE:
@@ -126,7 +126,7 @@ class Place:
 
     @property
     def root(self) -> str:
-        """What `read` makes this place of."""
+        """The text that `read` turns into this place."""
         if self.scheme == "file":
             return self.path
         if self.scheme == "dbfs":
@@ -140,7 +140,7 @@ class Place:
 
     @property
     def spark(self) -> str:
-        """The folder as Spark calls it: a URI of Hadoop, in which nothing is escaped."""
+        """The folder by Spark's name: a URI of Hadoop, without escapes."""
         return self._plainly(_SPARK.get(self.kind, self.scheme))
 
     def __str__(self) -> str:
@@ -191,7 +191,7 @@ def _parts(authority: str) -> tuple[str | None, str | None, str]:
 
 
 def _tidy(root: str, path: str) -> str:
-    """Return the path as it is called, without slashes that Hadoop would drop and S3 keep."""
+    """Return the path without escapes, and without slashes that Hadoop would drop and S3 keep."""
     parts = [part for part in unquote(path).split("/") if part]
     if {".", ".."} & {*parts}:
         raise CheckpointError(
@@ -201,5 +201,5 @@ def _tidy(root: str, path: str) -> str:
 
 
 def _shown(root: str) -> str:
-    """Return what was given as it may be shown: without password and options."""
+    """Return a given URI for messages: without password and options."""
     return re.sub(r"//[^/@]*:[^/@]*@", "//...@", root.partition("?")[0])

@@ -13,14 +13,13 @@ from optimizers.runtime.storage.fence import Fence
 class RemoteDisk(Disk):
     """A file system that pyarrow reaches: S3, Google's and Azure's stores, HDFS.
 
-    pyarrow has no operation that refuses a name that is taken; so for that there is a fence.
+    pyarrow has no operation that refuses a name that is taken; the fence does that.
 
     Args:
         files: the file system.
-        fence: makes what puts files under names that must be free. It is asked for only by a
-            process that needs it: the driver.
-        whole: whether a file appears under its name whole, in place of what was there, as objects
-            do; else it can be seen while it is written.
+        fence: makes the fence. Only a process that needs it calls this: the driver.
+        whole: whether a file appears under its name whole, replacing what was there, as objects do;
+            otherwise it can be seen while it is written.
         folders: whether a folder has to be made before files are written there.
     """
 
@@ -38,14 +37,14 @@ class RemoteDisk(Disk):
         self._folders = folders
 
     def read(self, path: str, *, mapped: bool) -> pa.Buffer:
-        """Return what the file holds."""
+        """Return the content of the file."""
         with self._files.open_input_file(path) as source:
             return source.read_buffer()
 
     def put(self, path: str, content: Content) -> None:
-        """Write the file under its name at once; closing it makes it last.
+        """Write the file under its name at once; closing it makes it durable.
 
-        What is cut off is garbage that nothing refers to, as long as its name is its own.
+        A file that is cut off is garbage that nothing refers to, as its name is unique.
         """
         try:
             sink = self._files.open_output_stream(path)
@@ -60,7 +59,7 @@ class RemoteDisk(Disk):
         self._fence.create(path, content)
 
     def put_over(self, path: str, content: Content) -> None:
-        """Write a file in place of any of this name."""
+        """Write a file, replacing any of this name."""
         if not self._whole:
             raise NoFenceError("pyarrow replaces files there by removing the old one first")
         self.put(path, content)
@@ -85,14 +84,14 @@ class RemoteDisk(Disk):
         }
 
     def entries(self, folder: str) -> list[str]:
-        """Return the names of files and folders that stand directly in a folder, if it is there."""
+        """Return the names of files and folders directly in a folder, if it is there."""
         wanted = pyarrow.fs.FileSelector(folder, allow_not_found=True)
         found = [found.base_name for found in self._files.get_file_info(wanted)]
-        # Of Google's store pyarrow tells no folders that are but the beginnings of names.
+        # On Google's store pyarrow does not list folders that are only prefixes of names.
         return found or list(dict.fromkeys(name.split("/")[0] for name in self.sizes(folder)))
 
     def make_folder(self, path: str) -> None:
-        """Make a folder, unless files make theirs themselves."""
+        """Make a folder, unless files make their own."""
         if self._folders:
             self._files.create_dir(path, recursive=True)
 
