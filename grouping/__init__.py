@@ -1,6 +1,6 @@
 """Where things go: groupings and their routers, routing tables, and the graph of keys.
 
-Strategies are made of what is here; none of it knows an optimizer or an engine.
+Strategies are built on these; none of them knows an optimizer or an engine.
 """
 
 from grouping.groupings import (

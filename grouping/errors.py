@@ -1,4 +1,4 @@
-"""Errors of routing, under the root that all errors stand under."""
+"""Errors of routing, under the root of all errors."""
 
 from sketches.errors import PenstockError
 

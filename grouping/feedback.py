@@ -1,10 +1,10 @@
 """Dispatchers and reporters: groupings that choose tuple by tuple, and listen while they do.
 
 A router sends batches and hears nothing. A dispatcher sends one tuple at a time, and the instances
-that work on them tell it what the work came to; a reporter is the half that does the telling, one
-for each instance. Neither does any input or output of its own: what time it is, what was executed
-and what has arrived are arguments, and what is to be sent is returned. So they run the same in a
-simulation, behind real sockets, and under a test that loses and doubles messages.
+report the costs of tuples to it; a reporter is that other half, one for each instance. Neither does
+input or output: the time, executed tuples and arrived messages are arguments, and messages to send
+are returned. So they run the same in a simulation, behind real sockets, and under a test that loses
+and doubles messages.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 Message: TypeAlias = Any
-"""What a dispatcher and the reporters of its grouping send each other: a frozen value."""
+"""A message between a dispatcher and the reporters of its grouping: a frozen value."""
 
 Letters: TypeAlias = Sequence[tuple[int, Message]]
 """Messages, each with the number of the sender that it is for."""
@@ -23,7 +23,7 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def dispatch(self, code: int, now: float) -> tuple[int, Message | None]:
-        """Return the instance for a tuple, and what is to travel with it, if anything.
+        """Return the instance for a tuple, and a message to travel with it, if any.
 
         Args:
             code: the 64-bit code of the tuple's key, see `sketches.keys`; 0 where it has none.
@@ -31,35 +31,35 @@ class Dispatcher(ABC):
         """
 
     def receive(self, message: Message, now: float) -> None:  # noqa: B027  # some do not listen
-        """Take in what the reporter of an instance has sent.
+        """Take in a message of an instance's reporter.
 
         Messages may be lost, doubled, late or overtake each other.
         """
 
 
 class Reporter(ABC):
-    """What one instance tells the dispatchers of what it executes."""
+    """Reports the tuples that one instance executes to the dispatchers."""
 
     @abstractmethod
     def executed(
         self, sender: int, code: int, seconds: float, now: float, carried: Message | None
     ) -> Letters:
-        """Take in that a tuple was executed, and return what is to be sent back.
+        """Note that a tuple was executed, and return the messages to send back.
 
         Args:
             sender: the number of the instance that sent the tuple.
             code: the code of its key.
             seconds: how long it took.
             now: the time, in seconds of the instance's clock, which need not agree with others.
-            carried: what travelled with it.
+            carried: the message that travelled with it.
         """
 
 
 class Truth(Protocol):
-    """Things as they are at this moment, which only a simulation knows."""
+    """The true present state, which only a simulation knows."""
 
     def seconds(self, instance: int) -> float:
-        """Return how long the tuple at hand will take at an instance."""
+        """Return how long the present tuple will take at an instance."""
 
     def backlog(self, instance: int) -> float:
         """Return how many seconds of work an instance has before it, of all senders."""

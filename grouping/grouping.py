@@ -1,4 +1,4 @@
-"""What every grouping is: a small frozen value that says how tuples find their instance."""
+"""The base of groupings: small frozen values that say how tuples find their instance."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ class Grouping(ABC):
     """How to choose an instance for a tuple.
 
     Attributes:
-        kind: the name of this grouping in documents and reports. Outside Penstock it is the place
-            of the class, as in ``"their_package.module:Theirs"``, so that documents find it.
+        kind: the name of this grouping in documents and reports. Outside Penstock it is the import
+            path of the class, as in ``"their_package.module:Theirs"``, so that documents find it.
         one_owner: whether all tuples of one key reach one instance, from every sender, so that
             the instance may hold the key's state.
         needs_key: whether it chooses by a key.
-        listens: whether it can choose tuple by tuple, by what the instances report; see
-            `dispatcher`. Its router does without.
+        listens: whether it can choose tuple by tuple, by reports of the instances; see
+            `dispatcher`. Its router does without reports.
     """
 
     kind: ClassVar[str]
@@ -47,7 +47,7 @@ class Grouping(ABC):
         return None
 
     def router(self, instances: int, *, sender: int = 0, local: Sequence[int] = ()) -> Router:
-        """Return what routes the batches of one sender by this grouping.
+        """Return the router for one sender's batches.
 
         Args:
             instances: how many instances the target has.
@@ -73,13 +73,13 @@ class Grouping(ABC):
     def dispatcher(
         self, instances: int, *, sender: int = 0, senders: int = 1, truth: Truth | None = None
     ) -> Dispatcher:
-        """Return what sends the tuples of one sender one by one, and hears from the instances.
+        """Return the dispatcher for one sender: it chooses tuple by tuple, and gets reports.
 
         Args:
             instances: how many instances the target has.
             sender: the number of the sending instance, from 0.
             senders: how many instances send.
-            truth: things as they are, where that can be known, for groupings that need it.
+            truth: the true state, where it is known, for groupings that need it.
 
         Raises:
             InvalidValueError: a number is out of its range, the grouping was made for another
@@ -91,7 +91,7 @@ class Grouping(ABC):
         return self._dispatcher(count, number, total, truth)
 
     def reporter(self, instance: int, *, instances: int, senders: int = 1) -> Reporter:
-        """Return what one instance tells the dispatchers of this grouping with.
+        """Return the reporter of one instance.
 
         Args:
             instance: which instance.

@@ -1,8 +1,8 @@
 """Groupings: how the tuples of an edge are spread over the instances of its target.
 
-A grouping here is a specification, a small frozen value that a topology or a plan carries. It
-says what is wanted; its `router` is what does it, for one sender and a batch at a time. Which
-columns hold the key is not its affair: the edge knows.
+A grouping here is a specification, a small frozen value that a topology or a plan carries. Its
+`router` carries it out, for one sender and a batch at a time. The edge, not the grouping, knows
+which columns hold the key.
 """
 
 import importlib
@@ -124,7 +124,7 @@ class PartialKey(Grouping):
 class DChoices(Grouping):
     """Send a tuple of a heavy key to the least loaded of d instances, others to one of two.
 
-    Each sender finds the heavy keys itself, and as many choices for them as balance needs.
+    Each sender finds the heavy keys itself, and the number of choices that balance needs.
 
     >>> DChoices().router(4).route(4, ["Asia"] * 4).tolist()
     [2, 1, 2, 1]
@@ -132,7 +132,7 @@ class DChoices(Grouping):
     Attributes:
         threshold: the least share of the stream of a heavy key; None for a fifth of what one
             instance should get, as published.
-        tolerance: what imbalance is aimed at, as a share of the stream.
+        tolerance: the imbalance to aim at, as a share of the stream.
 
     References:
         Nasir et al., "When two choices are not enough: Balancing at scale in distributed stream
@@ -195,7 +195,7 @@ class WChoices(Grouping):
 
 @dataclass(frozen=True, slots=True)
 class WorstCase(Grouping):
-    """Send each key to the instance after the one that a table would: what is local is lost.
+    """Send each key to the instance after the one that a table names, which loses all locality.
 
     The opposite of a table for locality, and a lower bound of what routing can do.
 
@@ -261,7 +261,7 @@ GROUPINGS: tuple[type[Grouping], ...] = (
     TwoChoices,
     FullKnowledge,
 )
-"""The groupings that a document may name by their kind; others go by their place."""
+"""The groupings that a document may name by their kind; others go by their import path."""
 
 
 def grouping_to_dict(grouping: Grouping) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def grouping_from_dict(data: object) -> Grouping:
 
 
 def _of_kind(kind: object) -> type[Grouping]:
-    """Return the grouping of this kind; outside Penstock, the kind is its place."""
+    """Return the grouping of this kind; outside Penstock, the kind is its import path."""
     for known in GROUPINGS:
         if known.kind == kind:
             return known

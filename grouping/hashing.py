@@ -1,4 +1,4 @@
-"""Which part a key falls into by its hash: the same in every process, in any container.
+"""The part of a key by its hash: the same in every process, in any container.
 
 The hash is made from the 64-bit codes of `sketches.keys` and has nothing in common with the one
 that gives sketches their columns. Stored state lies where it puts keys: changing it breaks what
@@ -18,7 +18,7 @@ from sketches.mixing import constants, scattered
 
 LARGEST_PARTS = (1 << 31) - 1
 
-# Codes hashed at a time: as many as stay in the cache, which is twice as fast as all at once.
+# Codes hashed at a time: few enough for the cache, which is twice as fast as all at once.
 BLOCK = 1 << 16
 
 _HALF = np.uint64(32)
@@ -33,8 +33,8 @@ def hash_parts(keys: Any, parts: int, *, choice: int = 0, seed: int | None = Non
     Args:
         keys: keys of one kind in any container that `sketches.keys.as_keys` reads.
         parts: how many parts there are.
-        choice: which of the hash functions to use. They know nothing of each other, so that two
-            keys that meet by one are no likelier than others to meet by the next.
+        choice: which of the hash functions to use. They are independent, so two keys that collide
+            by one are no likelier than others to collide by the next.
         seed: of the hash; without, that of keys that were read before, and else 0.
 
     >>> hash_parts(["Asia", "Oceania", "Asia"], 4).tolist()
@@ -60,11 +60,10 @@ def code_parts(codes: Codes, parts: int, *, choice: int = 0, seed: int = 0) -> P
 
 
 def key_places(codes: Codes, seed: int = 0) -> Codes:
-    """Return where each key stands on the ring of hashes, given the keys' codes by this seed.
+    """Return the place of each key on the ring of hashes, given the keys' codes by this seed.
 
-    Keys of one part stand together, however many parts there are: in the order of their places,
-    each part is a contiguous stretch. No two codes have one place, but two keys may, as two may
-    have one code.
+    For any number of parts, keys of one part are together: in the order of places, each part is a
+    contiguous stretch. Different codes have different places, but two keys may have one code.
     """
     return mix(codes ^ _constant(0, seed), seed)
 
@@ -79,6 +78,6 @@ def place_parts(places: Codes, parts: int) -> Parts:
 
 @lru_cache(maxsize=64)
 def _constant(choice: int, seed: int) -> np.uint64:
-    """Return what sets one hash function apart from the next; scattered, as they follow in turn."""
+    """Return a scattered number that sets one hash function apart from the next."""
     state = _SEED + constants(seed).base + choice * _STEP
     return np.uint64(scattered(state & _ALL_BITS))

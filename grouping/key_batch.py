@@ -13,10 +13,10 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class KeyBatch:
-    """The keys of a batch: one for each row, or the words of a dictionary and who uses which.
+    """The keys of a batch: one for each row, or the words of a dictionary and the word of each row.
 
-    Arrow's dictionary arrays hold each text once and a number in every row. What is worked out
-    for the words is then spread over the rows, which costs far less than doing it row by row.
+    Arrow's dictionary arrays hold each text once and a number in every row. Results for the words
+    are then spread over the rows, which costs far less than working row by row.
 
     >>> batch = KeyBatch.read(["Asia", "Oceania", "Asia"])
     >>> len(batch), batch.column.kind
@@ -37,7 +37,7 @@ class KeyBatch:
     def read(cls, keys: Any, seed: int | None = None) -> Self:
         """Read keys out of any container; a batch is returned as it is.
 
-        The batch may look into the caller's memory, and is good until the caller writes there.
+        The batch may share the caller's memory, and is valid until the caller writes there.
 
         Args:
             keys: keys of one kind in any container that `sketches.keys.as_keys` reads.
@@ -72,7 +72,7 @@ class KeyBatch:
         return rows, first_rows(rows, len(used))
 
     def spread(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Return for each row what was worked out for its key."""
+        """Return for each row the result for its key."""
         if self.places is None:
             return values
         spread: NDArray[Scalar] = values[self.places]
@@ -80,7 +80,7 @@ class KeyBatch:
 
 
 def _dictionary_array(keys: Any) -> Any:
-    """Return the keys as one Arrow dictionary array without gaps, or None if they are not such.
+    """Return the keys as one Arrow dictionary array without gaps, or None if they are not one.
 
     None too where there is nothing to gain, as more words are listed than there are rows.
     """

@@ -1,4 +1,4 @@
-"""Tables from keys, or from their codes, to numbers; asked for whole arrays of keys at once."""
+"""Tables from keys, or from their codes, to numbers, for whole arrays of keys at once."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class CodeSlots:
     """Codes and their parts, each in the first free slot from its home on.
 
     An open-addressing table, filled in one pass: with the codes in the order of their homes, each
-    moves up just as far as those before it need. There are two to four slots for each code, so a
+    moves up only as far as those before it need. There are two to four slots for each code, so a
     search ends after a step or two; binary search takes log2(n) of them, each a cache miss.
 
     >>> slots = CodeSlots(np.array([3, 5], dtype=np.uint64), np.array([1, 0], dtype=np.int32))
@@ -87,7 +87,7 @@ class CodeSlots:
 
 
 class KeySlots:
-    """Keys and their parts: as `CodeSlots`, but keys of one code are told apart.
+    """Keys and their parts: as `CodeSlots`, but exact for keys with equal codes.
 
     >>> from sketches.keys import as_keys
     >>> slots = KeySlots(as_keys(["Asia", "Europe"]), np.array([1, 0], dtype=np.int32))
@@ -105,7 +105,7 @@ class KeySlots:
         rows = np.arange(len(column), dtype=np.int32)
         parts = rows if parts is None else parts
         self._column = column
-        # Integers are their own codes. Of others the slots tell the row, and that the key.
+        # Integers are their own codes. For other keys a slot gives the row, and the row the key.
         held = parts if isinstance(column, IntegerKeys) else rows
         self._slots = CodeSlots(column.codes, held, column.seed)
         self._parts = np.append(parts, np.int32(ABSENT))  # where no row is found, at -1

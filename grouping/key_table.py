@@ -1,4 +1,4 @@
-"""What all tables of keys have in common: a number for each key by name, others by their hash."""
+"""The base of tables of keys: a number for each named key, others by their hash."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,8 +25,8 @@ from sketches.values import numeric, protected
 class KeyTable(Grouping):
     """Names a part for each of some keys: an instance or a key group, as its subclass says.
 
-    Tables are values: equal if they name the same parts of the same keys, in whichever order they
-    were given. Two keys with one code are two keys: they are looked up by what they are.
+    Tables are values: equal if they name the same parts for the same keys, in any order. Keys with
+    equal codes are told apart.
 
     Attributes:
         parts: the part of each key, in the order of `keys`.
@@ -75,7 +75,7 @@ class KeyTable(Grouping):
             seed: of the hash; without, that of keys that were read before, and else 0.
 
         Raises:
-            InvalidKeyError: these are no keys, or not of the table's kind.
+            InvalidKeyError: these are not keys, or not of the table's kind.
         """
         return self.find(keys, seed=seed)[1]
 
@@ -116,8 +116,8 @@ class KeyTable(Grouping):
         """Return a table that names more keys.
 
         Raises:
-            InvalidKeyError: these are no keys, or not of the table's kind.
-            InvalidValueError: a key has another part already; a part is none.
+            InvalidKeyError: these are not keys, or not of the table's kind.
+            InvalidValueError: a key already has another part, or a part is out of range.
         """
         column = as_keys(keys, seed=0)
         self.check_kind(column)
@@ -172,7 +172,7 @@ class KeyTable(Grouping):
             )
 
     def _slots(self, seed: int) -> KeySlots:
-        """Return what finds keys by their codes of a seed."""
+        """Return the index of keys by their codes of a seed."""
         slots = self._by_seed.get(seed)
         if slots is None:
             slots = self._by_seed[seed] = KeySlots(self._seeded(seed), self.parts)

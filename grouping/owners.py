@@ -1,4 +1,4 @@
-"""Which instance owns which key of an operator."""
+"""The owners of keys: which instance owns which key of an operator."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ _NONE: Codes = np.empty(0, dtype=np.uint64)
 class KeyOwners:
     """The owner of each key of one operator: the instance that holds the key's group.
 
-    The group is the one that a table names, or else chosen by hash. A table of the older sort names
-    the instance itself.
+    The group is named in a table, or else chosen by hash. An older kind of table names the instance
+    itself.
 
     >>> owners = KeyOwners((0, 0, 1, 1), GroupTable(["Asia"], [3], 4))
     >>> owners.group_of(["Asia", "Oceania", "Europe"]).tolist()
@@ -40,8 +40,8 @@ class KeyOwners:
 
     Attributes:
         groups: the instance of each key group.
-        table: the keys whose group, or whose owner, is given by name; None if there are none.
-        rule: a grouping of another sort, that chooses the owner of each key by itself.
+        table: the keys with a named group, or a named owner; None if there are none.
+        rule: a grouping of another kind, which chooses the owner of each key.
         parallelism: how many instances there are, if more than the others name.
         seed: of the hash by which keys fall into groups.
     """
@@ -67,10 +67,10 @@ class KeyOwners:
         return max(named or 0, self.parallelism, 1 + max(self.groups))
 
     def group_of(self, keys: Any) -> Parts:
-        """Return the key group of each key, which its statistics are kept by.
+        """Return the key group of each key, by which statistics are kept.
 
-        Where a rule or a table of instances says who owns a key, that is its group by hash, and its
-        owner may be another than the group's.
+        If a rule or a table of instances decides the owner of a key, this is its group by hash, and
+        the group may have another owner.
         """
         batch = KeyBatch.read(keys, self.seed)
         column, table = batch.column, self.table
@@ -88,7 +88,7 @@ class KeyOwners:
         return batch.spread(self.of_column(batch.column))
 
     def of_column(self, keys: KeyColumn) -> Parts:
-        """Return the owner of each key by table and groups; keys of another kind it has not."""
+        """Return each key's owner by table and groups; the table has no keys of other kinds."""
         if self.table is None or not len(self.table):
             return self.by_group(keys.codes)
         return _completed(self.named(keys), keys.codes, self.by_group)
@@ -113,10 +113,11 @@ class KeyOwners:
         return self.table is None or self.table.key_kind in (None, keys.kind)
 
     def groups_on(self, instances: Parts, keys: KeyColumn) -> Parts:
-        """Return a key group for each key that is to go to an instance: one that is there.
+        """Return a key group for each key that is to go to an instance: one of that instance.
 
-        A key keeps its group if that is there; others are spread over the instance's groups by
-        their hash. On an instance without groups no key can be: those stay where they are.
+        A key keeps its group if that is on the instance; others are spread over the instance's
+        groups by their hash. An instance without groups cannot have keys: those stay where they
+        are.
         """
         chosen = self.group_of(keys)
         elsewhere = np.flatnonzero(self._groups[chosen] != instances)
@@ -139,7 +140,7 @@ class KeyOwners:
 
     @cached_property
     def regrouped_places(self) -> Codes:
-        """Where on the ring of hashes keys stand that may be in another group than their hash's."""
+        """The places on the ring of keys that may be in another group than that of their hash."""
         if self.rule is not None or not isinstance(self.table, GroupTable):
             return _NONE
         return np.sort(key_places(self.table.codes_by(self.seed), self.seed))
@@ -153,7 +154,7 @@ class KeyOwners:
 
 
 def _completed(parts: Parts, codes: Codes, others: Callable[[Codes], Parts]) -> Parts:
-    """Write what `others` says into the places where nothing is named."""
+    """Fill the places without a named part from `others`."""
     unknown = np.flatnonzero(parts == ABSENT)
     if len(unknown):
         parts[unknown] = others(codes[unknown])
@@ -162,14 +163,14 @@ def _completed(parts: Parts, codes: Codes, others: Callable[[Codes], Parts]) -> 
 
 @dataclass(frozen=True, eq=False)
 class Handover(ArrayValue):
-    """What changes hands between two sets of owners, as far as that is known without the state.
+    """The keys and groups that change hands, as far as that is known without the state.
 
     Attributes:
         codes: keys that are named in a table before or after, and change their owner, by their
             codes of the owners' seed; ascending. Two keys may have one code, so what lies there
             is to be asked for its owner.
-        senders: who owns each now.
-        recipients: who is to own it.
+        senders: the present owner of each.
+        recipients: the next owner of each.
         groups: key groups that change their instance, with all keys that no table names.
         from_instances: the instance of each of these groups now.
         to_instances: the instance of each of these groups then.
@@ -207,9 +208,9 @@ class Handover(ArrayValue):
 
 
 def handover(old: KeyOwners, new: KeyOwners) -> Handover:
-    """Return what changes hands from one set of owners to another of the same key groups.
+    """Return the handover from one set of owners to another of the same key groups.
 
-    A rule says it only key by key, so each instance looks through what all others have.
+    A rule decides key by key only, so each instance looks through the state of all others.
     """
     if old.rule is not None or new.rule is not None:
         return _anything(old, new)
@@ -229,7 +230,7 @@ def named_in_either(old: KeyOwners, new: KeyOwners) -> list[KeyColumn]:
 
 
 def _anything(old: KeyOwners, new: KeyOwners) -> Handover:
-    """Return that any key may go from any instance to any other, unless all is as it was."""
+    """Return a handover from every instance to every other, unless nothing changes."""
     ranges = map(np.arange, (len(old.groups), old.instances, new.instances))
     groups, senders, recipients = (cells.ravel().astype(np.int32) for cells in np.meshgrid(*ranges))
     same = (old.rule, old.instances) == (new.rule, new.instances)

@@ -1,8 +1,8 @@
 """Routers: the executor's half of a grouping, which sends whole batches of tuples.
 
-A grouping says how; a router does it for one sender. It may remember what it has sent, so each
-sender has its own. Nothing depends on how the stream was cut into batches: two batches are routed
-as their tuples would be in one.
+A grouping is the specification; a router carries it out for one sender. It may remember what it has
+sent, so each sender has its own. The cut of the stream into batches makes no difference: two
+batches are routed as their tuples would be in one.
 """
 
 from abc import ABC, abstractmethod
@@ -40,12 +40,12 @@ class Router(ABC):
         Args:
             rows: how many tuples the batch has.
             keys: their keys, one for each, in any container that `sketches.keys.as_keys` reads.
-                Routers that choose without a key take no notice, so that a caller need not know
-                which kind it has.
+                Routers that choose without a key ignore them, so that a caller need not know which
+                kind it has.
 
         Raises:
             InvalidKeyError: the router chooses by keys and there are none, or they are no keys.
-            InvalidValueError: there are not as many keys as rows. The router is as it was.
+            InvalidValueError: the number of keys is not that of rows. The router is unchanged.
         """
 
 
@@ -115,10 +115,10 @@ class OwnerRouter(KeyRouter):
 class PartialKeyRouter(KeyRouter):
     """Sends each tuple to the least loaded of the few instances that its key's hashes choose.
 
-    The load is what this router itself has sent, tuple by tuple; a tie goes to the first choice.
+    The load is the number of tuples that this router has sent; a tie goes to the first choice.
     Hashes may choose one instance twice, as published.
 
-    Each choice depends on all before, so tuples are gone through one by one; hashing is not.
+    Each choice depends on all before, so the choices are a loop over tuples; hashing is not.
 
     >>> PartialKeyRouter(4, choices=2).route(4, ["Asia"] * 4).tolist()
     [2, 1, 2, 1]

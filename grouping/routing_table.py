@@ -1,4 +1,4 @@
-"""Routing tables: who owns which key, written down for known keys and hashed for others."""
+"""Routing tables: the owners of keys, by name for known keys and by hash for others."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +16,10 @@ from sketches.errors import InvalidValueError
 class GroupTable(KeyTable):
     """Put each key into the key group that the table names, and unknown keys by their hash.
 
-    A key goes where its group goes. So a table holds for any number of instances, and a group that
-    moves to another instance takes the keys along that are named into it. Which instance has which
-    group is up to the job's placement. Where there is none, as in a door, group ``g`` of ``n``
-    instances is that of instance ``g * n // key_groups``.
+    A key goes where its group goes. So a table is valid for any number of instances, and a group
+    that moves to another instance takes its named keys along. The job's placement says which
+    instance has which group. Without one, as in `repartition`, group ``g`` of ``n`` instances
+    belongs to instance ``g * n // key_groups``.
 
     >>> table = GroupTable(["Asia", "#java", "#python"], [0, 0, 3], key_groups=4)
     >>> table.group_of(["#python", "Asia", "#haskell"]).tolist()
@@ -113,8 +113,8 @@ class RoutingTable(KeyTable):
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """Build it from what `to_dict` returned.
 
-        Earlier versions wrote into a table whether its operator adopts keys; plans that hold such
-        documents read that for themselves (`Plan.adopt`).
+        In earlier versions a table said whether its operator adopts keys; plans that hold such
+        documents read that themselves (`Plan.adopt`).
         """
         adopts = fields.get("adopts", False)
         if not isinstance(adopts, bool):

@@ -1,4 +1,4 @@
-"""What we know of a stream: small summaries of the keys that pass.
+"""What is known of a stream: small summaries of its keys.
 
 They are filled from whole arrays at a time, add up (``a | b``), travel as versioned bytes, and
 give the same answers in every process.

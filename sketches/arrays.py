@@ -1,4 +1,4 @@
-"""Names for the arrays that everything here is made of, by the type of their elements."""
+"""Names of array types, by their elements."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""CostSketch: what a tuple of each key costs on average, in a fixed amount of memory."""
+"""CostSketch: the mean cost of a tuple of each key, in a fixed amount of memory."""
 
 import math
 import sys
@@ -25,14 +25,14 @@ from sketches.row_hashes import Cells, RowHashes
 
 _LARGEST_TABLE = 1 << 24
 
-_WORTH_SORTING = 1 << 12  # keys from which on they are told apart before they are looked up
+_WORTH_SORTING = 1 << 12  # keys above which equal ones are merged before the look-up
 
 # The least double with all its digits. Only decay makes counts smaller: then they mean nothing.
 _LEAST_COUNT = sys.float_info.min
 
 
 class CostSketch(HashedSketch):
-    """What a tuple of each key costs on average, in two tables of fixed size.
+    """The mean cost of a tuple of each key, in two tables of fixed size.
 
     This is the pair of matrices of online shuffle grouping: one counts the tuples of each key,
     the other adds up their costs, with the same hashes. A key's estimate is its costs divided by
@@ -110,7 +110,7 @@ class CostSketch(HashedSketch):
         return self._total_cost / self._total
 
     def update(self, keys: Any, costs: Any, counts: Any = None) -> None:
-        """Count a batch of tuples and what they cost.
+        """Count a batch of tuples and their costs.
 
         Args:
             keys: what `sketches.keys.as_keys` reads, of the kind of those before.
@@ -142,7 +142,7 @@ class CostSketch(HashedSketch):
 
         Args:
             count: how many tuples they are.
-            cost: what they cost together.
+            cost: the sum of their costs.
         """
         count, cost = checks.amount("count", count), checks.amount("cost", cost)
         if cost and not count:
@@ -168,7 +168,7 @@ class CostSketch(HashedSketch):
         mean = self.mean
         if len(codes) < _WORTH_SORTING:
             return self._estimated(codes, mean)
-        # Keys come again and again; to tell them apart costs a fraction of looking them up.
+        # Keys repeat; merging equal ones costs a fraction of looking them up.
         distinct, places = np.unique(codes, return_inverse=True)
         return self._estimated(distinct, mean)[places]
 
@@ -185,7 +185,7 @@ class CostSketch(HashedSketch):
         return counts
 
     def heaviest(self) -> tuple[Codes, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the codes of the exact keys, how many tuples each had, and what they cost.
+        """Return the codes of the exact keys, their numbers of tuples, and their costs.
 
         Each from the moment it was taken in; the codes ascend.
         """
@@ -227,8 +227,8 @@ class CostSketch(HashedSketch):
     def relative_change(self, previous: Any) -> float:
         """Return how far the averages have moved: the sum of changes, over the sum of before.
 
-        Online shuffle grouping takes costs for stable once this is small. It divides by the
-        earlier averages as the paper has it; the authors' code divides by the current ones.
+        Online shuffle grouping counts costs as stable once this is small. It divides by the earlier
+        averages as in the paper; the authors' code divides by the current ones.
 
         Args:
             previous: what `averages` returned earlier, here or in a sketch of the same shape.
@@ -368,7 +368,7 @@ def _tallies(
 def _ratios(
     costs: NDArray[np.float64], counts: NDArray[np.float64], *, otherwise: float
 ) -> NDArray[np.float64]:
-    """Return costs over counts, and something else where nothing worth the name was counted."""
+    """Return costs over counts, and a default where the count is too small."""
     ratios = np.full(counts.shape, otherwise)
     np.divide(costs, counts, out=ratios, where=counts >= _LEAST_COUNT)
     return ratios

@@ -12,7 +12,7 @@ from sketches.keys import mix
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tallies:
-    """Some distinct keys, each with what was counted of it. Immutable; in the order of codes.
+    """Some distinct keys, each with its count and cost. Immutable; in the order of codes.
 
     >>> tallies = Tallies.of_batch(np.array([7, 5, 7], np.uint64), np.array([1.0, 2.0, 4.0]))
     >>> tallies.codes.tolist(), tallies.counts.tolist(), tallies.costs.tolist()
@@ -47,7 +47,7 @@ class Tallies:
 
     @property
     def ranks(self) -> Floats:
-        """At most how often each key has come by in all: what decides who stays."""
+        """Upper bounds of how often each key has come: they decide which keys stay."""
         return self.counts + self.before
 
     def take(self, which: Indices | NDArray[np.bool_]) -> "Tallies":
@@ -71,7 +71,7 @@ class Tallies:
         return Tallies(self.codes, counts, costs, self.before)
 
     def counted_before(self, more: Floats) -> "Tallies":
-        """Return the same, with that much more counted in the matrices before."""
+        """Return the same, with more counted in the matrices before."""
         return Tallies(self.codes, self.counts, self.costs, self.before + more)
 
     def scaled(self, factor: float) -> "Tallies":
@@ -79,7 +79,7 @@ class Tallies:
         return Tallies(self.codes, self.counts * factor, self.costs * factor, self.before * factor)
 
     def union(self, other: "Tallies") -> "Tallies":
-        """Return the keys of both; what both have is added up."""
+        """Return the keys of both, added up."""
         codes, places = np.unique(np.concatenate([self.codes, other.codes]), return_inverse=True)
 
         def summed(mine: Floats, theirs: Floats) -> Floats:

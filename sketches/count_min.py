@@ -1,4 +1,4 @@
-"""CountMin: how often each key came by, in a fixed amount of memory."""
+"""CountMin: how often each key came, in a fixed amount of memory."""
 
 import math
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 class CountMin(HashedSketch):
-    """How often each key came by, never too low, in a table of fixed size.
+    """How often each key came, never too low, in a table of fixed size.
 
     Each key has one cell in each of ``depth`` rows of ``width`` cells, and adds its weight to all
     of them. Its estimate is the least of its cells: its own weight plus that of the keys which
@@ -128,7 +128,7 @@ class CountMin(HashedSketch):
 
     @property
     def backend(self) -> Backend:
-        """What keeps the counters."""
+        """The backend of the counters."""
         return self._backend
 
     @property
@@ -143,7 +143,7 @@ class CountMin(HashedSketch):
 
     @property
     def delta(self) -> float:
-        """The most likely it can be that an estimate exceeds that error."""
+        """The largest probability that an estimate exceeds that error."""
         return math.exp(-self._depth)
 
     def update(self, keys: Any, weights: Any = None) -> None:
@@ -196,7 +196,7 @@ class CountMin(HashedSketch):
 
     @classmethod
     def from_datasketches(cls, data: bytes) -> Self:
-        """Return what a CountMinSketch of Apache DataSketches, with its default seed, wrote.
+        """Read the bytes of a CountMinSketch of Apache DataSketches with its default seed.
 
         Its kind of key is not in the bytes; the first batch settles it.
 
@@ -246,7 +246,7 @@ class CountMin(HashedSketch):
 
 
 def _table_type(backend: object, *, conservative: object) -> type[Table]:
-    """Return what keeps the counters."""
+    """Return the table of counters."""
     if not isinstance(conservative, bool):
         raise InvalidValueError(f"conservative={conservative!r} is not a bool; give True or False")
     if backend == "numpy":

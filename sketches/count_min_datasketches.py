@@ -1,10 +1,10 @@
 """The counters of a `CountMin` in Apache DataSketches: the only module that imports it.
 
-What its Python package (5.2) does and does not do decides the limits here:
+The limits here are those of its Python package (5.2):
 
-* it counts 64-bit integers and text only, and skips the empty text without a word;
-* it reads its bytes back only if they were made with its default seed, so no other is taken:
-  better refused at once than when the counts are to be shipped;
+* it counts 64-bit integers and text only, and silently skips the empty text;
+* it reads its bytes back only if they were made with its default seed, so other seeds are refused
+  at once, not when the counts are shipped;
 * it reads past the end of bytes that lack the last eight, so the length is checked here first.
 
 References:
@@ -47,7 +47,7 @@ _SEED_HASH = _PREAMBLE.unpack(count_min_sketch(1, _NARROWEST, _SEED).serialize()
 
 
 class Content(NamedTuple):
-    """What the library wrote, as far as it concerns us."""
+    """The parts of the library's bytes that are used here."""
 
     width: int
     depth: int
@@ -92,7 +92,7 @@ class DatasketchesTable:
         try:
             self._engine.update(key, weight)
         except (TypeError, UnicodeEncodeError):
-            as_keys([key])  # says what is wrong with it
+            as_keys([key])  # raises with what is wrong with it
             raise
 
     def estimate(self, keys: KeyColumn) -> NDArray[np.float64]:
@@ -105,7 +105,7 @@ class DatasketchesTable:
         self._engine.merge(other._engine.__copy__())  # it refuses to be merged with itself
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return what the library writes."""
+        """Return the library's bytes."""
         return np.frombuffer(self._engine.serialize(), dtype=np.uint8)
 
     def load(self, array: NDArray[Any]) -> None:
@@ -123,12 +123,12 @@ class DatasketchesTable:
         self._engine = count_min_sketch.deserialize(data)
 
     def to_datasketches(self) -> bytes:
-        """Return what the library writes."""
+        """Return the library's bytes."""
         return bytes(self._engine.serialize())
 
 
 def read(data: bytes | bytearray | memoryview) -> Content:
-    """Return what there is in what the library wrote, after checking all of it.
+    """Return the content of the library's bytes, after checking all of it.
 
     Raises:
         CorruptDataError: the library did not write it, or not with its default seed, or its

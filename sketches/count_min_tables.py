@@ -1,4 +1,4 @@
-"""The counters behind a `CountMin`: the plain ones, and those that err less."""
+"""The counters of a `CountMin`: plain ones, and conservative ones with smaller errors."""
 
 from typing import Any, ClassVar, Protocol, Self
 
@@ -39,14 +39,14 @@ class Table(Protocol):
         """Return the content in a form for `load`."""
 
     def load(self, array: NDArray[Any]) -> None:
-        """Take on the content that `to_array` gave, checking it: InvalidValueError if unfit."""
+        """Load the content of `to_array`; an unfit one is refused by InvalidValueError."""
 
     def to_datasketches(self) -> bytes:
         """Return the content as Apache DataSketches writes it."""
 
 
 class PlainTable:
-    """A matrix of sums: each key adds to one cell of each row, and the least of them tells."""
+    """A matrix of sums: each key adds to one cell of each row, and its estimate is the least."""
 
     __slots__ = ("_cells", "_hashes")
 
@@ -65,7 +65,7 @@ class PlainTable:
         self.add(as_keys([key]), np.array([weight], dtype=np.float64))
 
     def estimate(self, keys: KeyColumn) -> NDArray[np.float64]:
-        """Return the least of each key's cells: its own count, and what shares the cell."""
+        """Return the least of each key's cells: its own count and those that share the cell."""
         return self._hashes.least(self._cells, keys.codes)
 
     def merge(self, other: Self) -> None:
@@ -77,7 +77,7 @@ class PlainTable:
         return self._cells
 
     def load(self, array: NDArray[Any]) -> None:
-        """Take on the cells that `to_array` gave, if they fit, are finite and not negative."""
+        """Load the cells of `to_array`, if they fit, are finite and not negative."""
         cells = checks.weights("table", array, self._cells.size)
         self._cells = cells.reshape(self._cells.shape)
 
@@ -90,7 +90,7 @@ class PlainTable:
 
 
 class ConservativeTable(PlainTable):
-    """Cells that are raised only as far as needed to hold the counts of the keys at hand.
+    """Cells that are raised only as far as the counts of a batch's keys need.
 
     For each distinct key of a batch, no cell has to be above the key's estimate before the batch
     plus its count in it. Cells of a plain table rise by more whenever keys share them.

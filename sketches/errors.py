@@ -1,4 +1,4 @@
-"""The errors of the sketches, and the root that every error of Penstock stands under.
+"""The errors of the sketches, and the root of all errors of Penstock.
 
 ::
 
@@ -23,7 +23,7 @@ class InvalidValueError(PenstockError, ValueError):
 
 
 class InvalidKeyError(PenstockError, TypeError):
-    """A key is of a type that none can have, or of another kind than those before it."""
+    """A key is of a type that keys cannot have, or of another kind than those before it."""
 
 
 class EmptySketchError(PenstockError, LookupError):
@@ -39,4 +39,4 @@ class CorruptDataError(PenstockError, ValueError):
 
 
 class MissingPackageError(PenstockError, ImportError):
-    """What was asked for needs a package that is not installed here."""
+    """A function needs a package that is not installed here."""

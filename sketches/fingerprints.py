@@ -1,4 +1,4 @@
-"""Where a key's 64-bit code comes from: fingerprints of text, of bytes and of pairs.
+"""The 64-bit codes of keys: fingerprints of text, of bytes and of pairs.
 
 Everything works on whole arrays at once and gives the same codes in every process and on every
 machine. Stored sketches hold keys by these codes: changing them breaks what is stored.
@@ -53,9 +53,9 @@ def fingerprints(
 ) -> Codes:
     """Return the 64-bit fingerprint of each ``data[start : start + length]``.
 
-    It begins with a number of the text's length, and for each eight bytes takes them in and mixes
-    all 64 bits: so what two texts differ in has reached every bit before the next word comes.
-    Up to eight bytes and one length, different texts always have different fingerprints.
+    It begins with a number for the text's length, and takes in eight bytes at a time, each time
+    mixing all 64 bits: so a difference has reached every bit before the next word comes. Up to
+    eight bytes and one length, different texts always have different fingerprints.
     """
     return fingerprints_of(kind, padded(data), starts, lengths, seed)
 

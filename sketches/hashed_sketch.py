@@ -1,4 +1,4 @@
-"""What `CountMin` and `CostSketch` share: one kind of key, the rules of merging, and bytes."""
+"""The base of `CountMin` and `CostSketch`: one kind of key, the rules of merging, and bytes."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ LARGEST_TOTAL = sys.float_info.max * (1 - 2.0**-20)
 
 
 def grown(name: str, total: float, amount: float) -> float:
-    """Return ``total + amount``, or say that the sum leaves the range of a double."""
+    """Return ``total + amount``; refuse a sum that leaves the range of a double."""
     result = total + amount
     if not result <= LARGEST_TOTAL:
         raise InvalidValueError(
@@ -64,7 +64,7 @@ class HashedSketch(ABC):
 
     @property
     def seed(self) -> int:
-        """What the hashes are drawn from."""
+        """The seed of the hashes."""
         return self._seed
 
     @property
@@ -74,7 +74,7 @@ class HashedSketch(ABC):
 
     @abstractmethod
     def _parameters(self) -> dict[str, Any]:
-        """Return the arguments of the constructor: what two sketches share if they can merge."""
+        """Return the arguments of the constructor, which sketches share if they can merge."""
 
     @abstractmethod
     def _totals(self) -> dict[str, float]:
@@ -87,7 +87,7 @@ class HashedSketch(ABC):
     @classmethod
     @abstractmethod
     def _restore(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return a sketch from what the three methods above returned, checking all of it.
+        """Build a sketch from the results of the three methods above, after checking them.
 
         Raises:
             InvalidValueError: something is missing or cannot be the state of a sketch.
@@ -95,7 +95,7 @@ class HashedSketch(ABC):
 
     @abstractmethod
     def _absorb(self, other: Self, totals: Mapping[str, float]) -> None:
-        """Add the content of a sketch that is known to fit, and take on the new totals."""
+        """Add the content of a sketch that is known to fit, and set the new totals."""
 
     def copy(self) -> Self:
         """Return a sketch of its own with the same content."""

@@ -37,7 +37,7 @@ class KeyColumn(ABC):
     """Keys of one kind with their codes; never changed.
 
     Attributes:
-        kind: what sort of keys these are.
+        kind: the kind of the keys.
         seed: of the hash that the codes were made by, and that places are to be found by.
     """
 
@@ -77,8 +77,7 @@ class KeyColumn(ABC):
     def same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
         """Return for each two places, here and in the other column, whether the keys are equal.
 
-        By the keys themselves: codes have nothing to do with it. Keys of two kinds are never
-        equal.
+        Compared by the keys themselves, not by codes. Keys of two kinds are never equal.
         """
 
     @abstractmethod

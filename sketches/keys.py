@@ -13,9 +13,9 @@ turns it into a `KeyColumn`, whose `codes` are what gets hashed, sorted and stor
 * a pair has a fingerprint of its two codes.
 
 A fingerprint is an address, not an identity: of n keys that are not chosen on purpose, some two
-share one with probability of about n^2 / 2^65 (a billion: 2.7 %). What must not take one key for
-another compares the keys themselves. Who knows the hash can choose keys that meet, so there is
-one for each *seed*: seed 0 is the same everywhere, and others are known only where they are used.
+share one with probability of about n^2 / 2^65 (a billion: 2.7 %). Exact code compares the keys
+themselves. Keys can be crafted to collide under a known hash, so there is one for each *seed*: seed
+0 is the same everywhere, and others are known only where they are used.
 
 Arrow arrays are read through their own methods and buffers; this module does not import pyarrow.
 """
@@ -65,8 +65,8 @@ def as_keys(keys: Any, *, copy: bool = True, seed: int | None = None) -> KeyColu
             sequence. Timestamps with a zone are of another kind than those without. Pairs are
             `Pairs`, a sequence of 2-tuples (a row each), a tuple of two columns, or an integer
             array of shape (n, 2).
-        copy: whether the column must own its memory. Without, it may look into the caller's
-            array, and is good until the caller writes there.
+        copy: whether the column must own its memory. If not, it may share the caller's array, and
+            is valid until the caller writes there.
         seed: of the hash; without, that of a column that was read before, and else 0.
 
     Raises:

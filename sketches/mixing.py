@@ -1,7 +1,7 @@
 """Mixing: 64-bit numbers scattered over all 64 bits, by constants that a seed chooses.
 
-Seed 0 has the constants of splitmix64, which are known to everybody. Any other seed has its own,
-so that one who does not know the seed cannot choose keys that meet.
+Seed 0 has the public constants of splitmix64. Any other seed has its own, so that keys cannot be
+crafted to collide without knowing the seed.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _FEWEST_CHANGES = 24  # from 0 to 1 or back along the bits of a multiplier; othe
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What a seed chooses.
+    """The constants of a seed.
 
     Attributes:
         multipliers: the two odd factors of `mix`.

@@ -4,7 +4,7 @@ Each row hashes a 64-bit code, taken as two halves of 32 bits, by *vector multip
 
     ((a * low + b * high + c) mod 2^64) >> 32
 
-With ``a``, ``b`` and ``c`` drawn for each row by itself this is strongly universal: any two keys
+With independent ``a``, ``b`` and ``c`` for each row this is strongly universal: any two keys
 meet in a given row with probability 2^-32, for any keys. Scaling the 32 bits to ``width`` columns
 makes some columns likelier than others, by a factor of at most ``1 + width / 2^32``.
 

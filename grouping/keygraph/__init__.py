@@ -1,1 +1,1 @@
-"""Keys that belong together: pairs that were seen, their graph, and its division into parts."""
+"""Keys that belong together: observed pairs, their graph, and its division into parts."""

@@ -1,4 +1,4 @@
-"""Moving whole bundles of keys from part to part, few enough that all moves can be weighed."""
+"""Moving whole bundles of keys from part to part, few enough to compare all moves."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ import numpy as np
 from sketches.arrays import Floats, Integers
 
 _PASSES = 16
-_PATIENCE = 64  # moves that a pass goes on for without getting better than it was
-_ROUNDING = 1e-9  # what sums of the same loads in another order may differ by
+_PATIENCE = 64  # moves that a pass goes on for without an improvement
+_ROUNDING = 1e-9  # the most that sums of the same loads in another order may differ by
 
 # Beginning with less than the whole price lets bundles pass through full parts.
 _FIRST_SHARES = (0.125, 0.25, 0.5, 1.0)
@@ -16,13 +16,12 @@ _FIRST_SHARES = (0.125, 0.25, 0.5, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Bundles:
-    """What moves as a whole; and first, for each part, the rest that it has and that stays.
+    """The bundles; first, for each part, one with the rest of it, which stays.
 
     Attributes:
         loads: the load of each bundle, of shape (operators, bundles).
         weights: the weight of the pairs between each two bundles, 0 between one and itself.
-        worth: how many pairs it is worth to each bundle to be in each part, of shape (bundles,
-            parts).
+        worth: the worth in pairs of each bundle being in each part, of shape (bundles, parts).
     """
 
     loads: Floats
@@ -36,8 +35,8 @@ class Bundles:
 class BundleSearch:
     """Looks for a good part for each bundle, by moving one after the other.
 
-    Each pass moves every bundle once at most, whichever gains most, also where that is a loss, and
-    then goes back to the best of all divisions that it came through.
+    Each pass moves every bundle once at most, always the one that gains most, also at a loss, and
+    then goes back to the best division on its way.
 
     References:
         C. M. Fiduccia, R. M. Mattheyses, "A linear-time heuristic for improving network
@@ -77,7 +76,7 @@ class BundleSearch:
         for _ in range(_PASSES):
             question = parts.tobytes(), price
             better = self._passed.get(question)
-            if better is None:  # searches from several starts often come to the same division
+            if better is None:  # searches from several starts often reach the same division
                 better = self._passed[question] = self._pass(parts, price)
             if np.array_equal(better, parts):
                 break
@@ -90,7 +89,7 @@ class BundleSearch:
         parts, best = start.copy(), start.copy()
         held, pulls = self._held(parts), self._pulls(parts)
         worth = pulls - price * self._added(held, list(range(number)))
-        closed = np.zeros_like(worth)  # added to what a move gains: it is out of the question
+        closed = np.zeros_like(worth)  # added to the gain of a move, to rule it out
         closed[rows, parts] = -np.inf
         closed[:number] = -np.inf  # what parts have that is no bundle stays
         gains = np.empty_like(worth)

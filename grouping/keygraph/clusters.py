@@ -8,14 +8,14 @@ from grouping.keygraph.key_graph import KeyGraph
 from sketches.arrays import Parts
 
 NOWHERE = -1
-"""The cluster of keys that are in none."""
+"""The number for keys that are in no cluster."""
 
 # Keys of few partners say little about clusters, but there are many of them: without them METIS
 # takes less than a third of the time.
 _FEW_PARTNERS = 5
 _ENOUGH_WEIGHT = 0.5  # of all pairs, that must be left without them
 _KEYS_APIECE = 4  # on average; where there are not more of them, each key is a cluster
-_TOLERANCE = 1.3  # clusters are what they are, and need not be of one size
+_TOLERANCE = 1.3  # clusters need not be of equal size
 
 
 def find_clusters(graph: KeyGraph, number: int, *, seed: int = 0) -> Parts:
@@ -23,11 +23,12 @@ def find_clusters(graph: KeyGraph, number: int, *, seed: int = 0) -> Parts:
 
     Args:
         graph: the keys and their pairs.
-        number: how many clusters to find; of very few keys, each is one, so that there are more.
+        number: how many clusters to find; very few keys are each a cluster, so that there may be
+            more.
         seed: equal seeds give equal answers.
 
     Returns:
-        The cluster of each key; `NOWHERE` for keys of few partners none of which has a cluster.
+        The cluster of each key; `NOWHERE` for keys with few partners, none of them in a cluster.
     """
     telling = np.diff(graph.starts) > _FEW_PARTNERS
     core = graph.subgraph(telling)

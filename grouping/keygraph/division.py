@@ -1,6 +1,6 @@
 """Dividing the vertices of a key graph among parts, from scratch or from where they are.
 
-From scratch, METIS divides them. From where they are, what was there before is changed in three
+From scratch, METIS divides them. From where they are, the present division is changed in three
 ways, and the best is taken: keys move one by one, or first whole clusters and then keys, or the
 keys are divided from scratch and go back home one by one.
 """
@@ -26,11 +26,11 @@ _LEAST_SHARE = 1e-4  # METIS divides by shares; what it puts there is moved out 
 _ALMOST_ZERO = 1e-300
 _RANDOM_STARTS = 8
 _FEW_EDGES = 1 << 12
-_SMALL = 1 << 17  # graphs of up to this many ends of edges take no time
+_SMALL = 1 << 17  # graphs of up to this many ends of edges are quick
 
 _CLUSTERS = 8  # for each part; what is finer is moved key by key
-# Before clusters are moved, keys move that belong elsewhere for certain. More than limits allow
-# may gather there, as clusters will make room.
+# Before clusters, keys move that clearly belong elsewhere. More than limits allow may gather there,
+# as clusters will make room.
 _CERTAINTY = 0.5
 _GATHERING = 1.5
 _GATHERING_ROUNDS = 3
@@ -38,16 +38,16 @@ _GATHERING_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be divided, and how.
+    """A task of division.
 
     Attributes:
         graph: the keys and their pairs.
         shares: the share of each part, of shape (operators, parts).
         limits: the most load each part may get, of the same shape.
-        homes: the part of each key now, -1 if it has none; None where nothing was divided before.
+        homes: the part of each key now, -1 if it has none; None for a first division.
         inertia: what share of a key's load must become local for it to leave its home.
         tries: how many times METIS divides from scratch; 0 for random starts only.
-        seed: where chance begins.
+        seed: of all random choices.
     """
 
     graph: KeyGraph
@@ -65,7 +65,7 @@ class Task:
 
 
 def divide(task: Task) -> Parts:
-    """Divide from scratch; where keys have homes, change those only as far as it pays."""
+    """Divide from scratch; if keys have homes, change them only as far as it pays."""
     fresh = _best_of_tries(task)
     return fresh if task.homes is None else _from_before(task, task.homes, fresh)
 
@@ -94,10 +94,10 @@ def _best_of_tries(task: Task) -> Parts:
 def _from_before(task: Task, homes: Parts, fresh: Parts) -> Parts:
     """Change owners as far as it pays.
 
-    It begins with the owners of now after whole clusters have moved, and where a fresh
-    division leaves more pairs together, less what its moves cost, with that one. In small graphs it
-    begins with either, and with the owners of now as they are, which is seldom best. Limits come
-    first in any case.
+    It begins with the present owners after whole clusters have moved, or with a fresh division if
+    that leaves more pairs together, less the price of its moves. In small graphs it begins with
+    both, and with the present owners unchanged, which is seldom best. Limits come first in any
+    case.
     """
     renamed = _renamed(task, homes, fresh)
     if np.array_equal(renamed, homes):
@@ -133,7 +133,7 @@ def _above(task: Task, divided: Parts) -> float:
 
 
 def _regrouped(task: Task, homes: Parts, as_now: Parts) -> Parts:
-    """Let keys gather where they belong for certain, then move clusters of them to keep limits."""
+    """Let keys gather where they clearly belong, then move clusters of them to keep limits."""
     graph = task.graph
     gathered = refine(
         graph,

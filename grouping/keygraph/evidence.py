@@ -1,4 +1,4 @@
-"""What a division of keys rests on: the pairs of the last epoch and those before, and a test."""
+"""The evidence for a division of keys: pairs of the last epoch and earlier ones, and a test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Counts: TypeAlias = Mapping[str, KeyCounts]
 
 @dataclass(frozen=True)
 class Lesson:
-    """Pairs to learn from, and how often their keys came where more is known than pairs tell.
+    """Pairs to learn from, and counts of their keys where these are known.
 
     Attributes:
         hops: the pairs of each two consecutive keyed operators.
@@ -37,11 +37,11 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of the keys of some hops, in parts to learn from and a part to try it on.
+    """The observations of some hops' keys, in parts to learn from and a part to test on.
 
-    The part to try it on are the pairs that were held out, which is best, for a sketch that was
-    full has chosen what it reports by the same tuples that it counts; where none were, it is a
-    half of all pairs, chosen at random.
+    The part to test on are the pairs held out. That is best, since a full sketch has chosen the
+    pairs that it reports by the same tuples that it counts. If none were held out, it is a random
+    half of all pairs.
 
     >>> pairs = {("a", "b"): KeyPairs([1, 2], [1, 2], [40, 60])}
     >>> evidence = Evidence(pairs, held_out={("a", "b"): KeyPairs([2], [2], [50])})
@@ -53,7 +53,7 @@ class Evidence:
         held_out: pairs of the last epoch that are not among ``pairs``.
         earlier: pairs of the epochs before; those of hops without pairs in the last do not count.
         counts: the keys of the operators in the last epoch.
-        seed: of the halves, where no pairs were held out.
+        seed: of the halves, if no pairs were held out.
     """
 
     pairs: Hops
@@ -87,7 +87,7 @@ class Evidence:
 
     @property
     def tested(self) -> Hops:
-        """The other pairs of the last epoch, to try on them what was learned."""
+        """The other pairs of the last epoch, to test a division on."""
         return self._halves[1]
 
     def lesson(self, pairs: Hops, *, with_past: bool) -> Lesson:
@@ -111,8 +111,8 @@ class Evidence:
     def _counts_ever(self) -> Counts:
         """How often the keys came in all epochs.
 
-        Of the epochs before only pairs are known. They are taken to tell the same share of a
-        key's tuples as the pairs of the last epoch do.
+        Of earlier epochs only pairs are known. They are taken to hold the same share of a key's
+        tuples as the pairs of the last epoch.
         """
         if not self.counts:
             return {}

@@ -1,9 +1,9 @@
-"""Keys that no table knows: each goes where its partners live, and stays.
+"""Keys that are in no table: each gets an owner beside its partners, and stays there.
 
-The published method routes them by hash, and after a week four tuples in ten carry one. But a
-batch of tuples tells with which known keys an unknown one occurs. So it can be given an owner
-before the batch is routed, in the part where most of its partners are, as long as that part has
-room. It then is in the table like any other, so that it has one owner from its first tuple on.
+The published method routes them by hash, and after a week four tuples in ten carry one. But a batch
+of tuples shows the known partners of an unknown key. So the key can get an owner before the batch
+is routed, in the part of most of its partners, as long as that has room. It is then in the table
+like any other, and has one owner from its first tuple on.
 """
 
 from typing import Any
@@ -72,7 +72,7 @@ def first_touch(  # noqa: PLR0913
 
 
 def _table(name: str, given: Any, shape: tuple[int, int]) -> Floats:
-    """Return numbers of this shape, or of a row for all, or say why they are none."""
+    """Return numbers of this shape, or of a row for all; refuse others."""
     array = numeric(name, given)
     if array.shape not in (shape, shape[1:]) or (name == "loads" and array.shape != shape):
         raise InvalidValueError(
@@ -110,7 +110,7 @@ def _place(  # noqa: PLR0913, PLR0917
 def _choose(votes: Floats, amounts: Floats, room: Floats) -> Parts:
     """Choose a part for each key: the one with most votes that still has room, heavy keys first.
 
-    What fits nowhere that it has votes goes where most room is left.
+    A key that fits into no part with votes goes where most room is left.
     """
     parts = np.full(len(votes), -1, dtype=np.int32)
     room = room.copy()

@@ -1,8 +1,8 @@
 """Putting the keys of each instance into its key groups, so that groups can move.
 
-A group that moves takes its keys along. So keys that belong together are to be in one group, and
-the groups of several operators on one node that talk to each other are to *correspond*: each has
-one partner that most of its tuples come from or go to.
+A group that moves takes its keys along. So keys that belong together should be in one group, and
+groups of several operators on one node should *correspond*: each has one partner that most of its
+tuples come from or go to.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from sketches.arrays import Floats, Integers, Parts
 _IMBALANCE = 1.5  # between the groups of one instance: less would tear communities apart
 _ENOUGH_KEYS = 1.25  # for each group; with fewer, METIS cannot fill all parts
 _LEAST_SHARE = 0.3  # of that of parts that the instance has
-_NOTHING = 1e-9  # of a load: what rounding leaves of it
+_NOTHING = 1e-9  # of a load: the rounding error
 _INERTIA = 0.2  # a key that changes its group within an instance moves no state
 
 HOMELESS = -1
@@ -40,9 +40,9 @@ def fill_groups(  # noqa: PLR0913
 ) -> Parts:
     """Choose a key group for each key, among those of the key's instance.
 
-    A key stays in its group where that is one of its instance, unless another group has clearly
-    more of its pairs. The groups of one instance get about equal loads, but for keys that are
-    heavier than a group.
+    A key stays in its group if that is on its instance, unless another group has clearly more of
+    its pairs. The groups of one instance get about equal loads, except for keys that are heavier
+    than a group.
 
     Args:
         graph: the keys and their pairs.
@@ -99,7 +99,7 @@ class _Cells:
 
     @cached_property
     def columns(self) -> list["slice[int, int, None]"]:
-        """Where the groups of each instance stand among all those of its operator here."""
+        """The places of each instance's groups among all those of its operator here."""
         taken: dict[int, int] = {}
         found = []
         for operator, groups in zip(self.operators, self.groups, strict=True):
@@ -126,7 +126,7 @@ def _on_node(cells: _Cells, graph: KeyGraph, home: Parts, seed: int) -> Parts:
         place = np.full(1 + max(int(groups.max()), int(home[span].max(initial=0))), HOMELESS)
         place[groups] = np.arange(column.start, column.stop)
         here[span] = np.where(home[span] >= 0, place[home[span]], HOMELESS)
-    # 2. Let groups correspond that talk to each other now.
+    # 2. Let groups correspond that have traffic between them now.
     part_of = _corresponding(cells, graph, here)
     # 3. Divide the keys among the parts, each instance's among those parts that it has.
     capped, shares = (
@@ -185,7 +185,7 @@ def _inside(graph: KeyGraph, rows: Integers, cells: _Cells) -> KeyGraph:
 
 
 def _corresponding(cells: _Cells, graph: KeyGraph, here: Parts) -> dict[int, Parts]:
-    """Return the part of each group of each operator: those that talk to each other have one."""
+    """Return the part of each group of each operator, shared by groups with mutual traffic."""
     number = cells.parts
     found: dict[int, Parts] = {}
     parts = np.full(len(graph), HOMELESS)  # of keys whose group has a part already
@@ -213,13 +213,13 @@ def _corresponding(cells: _Cells, graph: KeyGraph, here: Parts) -> dict[int, Par
 def _capped(graph: KeyGraph, groups: Sequence[int]) -> KeyGraph:
     """Return the graph with no key heavier than a group that has no such key.
 
-    Nothing can be done for a group that one key fills: it is not to make others uneven.
+    A group that one key fills cannot be helped; it should not make others uneven.
     """
     loads = graph.loads.copy()
     for cell, number in enumerate(groups):
         span = graph.span(cell)
         _, share = hottest(np.sort(loads[span])[::-1], number)
-        if share > _NOTHING * loads[span].sum():  # else each key may have a group of its own
+        if share > _NOTHING * loads[span].sum():  # otherwise each key may have a group of its own
             loads[span] = np.minimum(loads[span], share)
     return replace(graph, loads=loads)
 

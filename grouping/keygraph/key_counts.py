@@ -1,4 +1,4 @@
-"""Key counts: how often each key of one operator came by."""
+"""Key counts: how often each key of one operator came."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,8 @@ from sketches.values import ArrayValue, numeric, protected
 class KeyCounts(ArrayValue):
     """The counted keys of one operator, each once; row ``i`` is one key.
 
-    Pairs tell a key's count only as far as they were reported: of a key with many rare partners
-    they tell too little, and a division that balances what they tell is not balanced.
+    Pairs give a key's count only as far as they were reported: too little for a key with many rare
+    partners, and a division that balances these counts is not balanced.
 
     Attributes:
         keys: the keys.
@@ -43,7 +43,7 @@ class KeyCounts(ArrayValue):
 
     @classmethod
     def of(cls, sketch: SpaceSaving) -> "KeyCounts":
-        """Read the keys a sketch holds, each by the middle of what its count can be."""
+        """Read the keys of a sketch, each with the middle of its bounds as its count."""
         if not isinstance(sketch, SpaceSaving):
             raise InvalidValueError(f"{sketch!r} is not a SpaceSaving; give the sketch of keys")
         keys, estimates, errors = sketch.arrays(heaviest_first=False)

@@ -28,16 +28,16 @@ _LARGEST = 1 << 40
 class KeyGraph:
     """Keys as vertices and key pairs as edges, of any number of operators.
 
-    Vertices of one operator stand together, in the order of their keys' codes (of one code, of the
-    keys). Edges run between different operators only, so keys of one operator can be moved all at
-    once without one's move changing what another's is worth.
+    Vertices of one operator are consecutive, in the order of their keys' codes (for equal codes, of
+    the keys). Edges run between different operators only, so keys of one operator can be moved all
+    at once, without changing the gain of each other's moves.
 
     Attributes:
         names: the operators, in the order of the job.
         columns: for each operator, its distinct keys.
         bounds: where each operator's vertices begin, and where the last one's end.
         starts: where each vertex' edges begin, and where the last one's end.
-        neighbours: the vertex at the other end of each edge; each edge stands at both its ends.
+        neighbours: the vertex at the other end of each edge; each edge is listed at both ends.
         weights: how many tuples had both keys.
         loads: how many tuples had the key, for each vertex.
     """
@@ -63,7 +63,7 @@ class KeyGraph:
         Args:
             hops: the pairs of each two consecutive keyed operators; those counted 0 are left out.
             order: the operators in the order of the job; as the hops name them if left out.
-            counts: how often the keys of an operator came, where more is known than pairs tell.
+            counts: how often the keys of an operator came, where that is known.
 
         Raises:
             InvalidValueError: a hop is of one operator only, or of one that is not in the order.
@@ -149,7 +149,7 @@ class KeyGraph:
 
 
 def _counted(pairs: KeyPairs) -> KeyPairs:
-    """Return the pairs without those that were not seen at all."""
+    """Return the pairs without those counted 0."""
     seen = pairs.counts > 0
     if seen.all():
         return pairs
@@ -206,8 +206,8 @@ def _loads(
 ) -> Floats:
     """Return how many tuples had each key.
 
-    What comes in over several hops are different tuples and adds up; what goes out over several
-    hops are the same tuples, of which the busiest hop tells most.
+    Tuples that come in over several hops are different and add up; those that go out over several
+    hops are the same, and the busiest hop counts most of them.
     """
     vertices = int(bounds[-1])
     incoming = np.zeros(vertices)
@@ -219,7 +219,7 @@ def _loads(
 
 
 def _corrected(name: str, loads: Floats, column: KeyColumn, counts: KeyCounts) -> Floats:
-    """Return the loads with those of counted keys as counted, in the unit of the others."""
+    """Return the loads, with counts for counted keys, in the unit of the others."""
     counted = as_keys(counts.keys)
     if not len(column) or not len(counted):
         return loads

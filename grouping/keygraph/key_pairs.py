@@ -47,7 +47,7 @@ class KeyPairs(ArrayValue):
 
     @classmethod
     def of(cls, sketch: SpaceSaving) -> "KeyPairs":
-        """Read the pairs a sketch holds, each by the middle of what its count can be."""
+        """Read the pairs of a sketch, each with the middle of its bounds as its count."""
         if not isinstance(sketch, SpaceSaving):
             raise InvalidValueError(f"{sketch!r} is not a SpaceSaving; give the sketch of pairs")
         pairs, estimates, errors = sketch.arrays(heaviest_first=False)
@@ -61,11 +61,11 @@ class KeyPairs(ArrayValue):
         return cls(pairs.left, pairs.right, estimates - errors / 2)
 
     def faded(self, factor: float) -> "KeyPairs":
-        """Return the same pairs, counting less."""
+        """Return the same pairs with lower counts."""
         return KeyPairs(self.left, self.right, self.counts * amount("factor", factor, up_to=1.0))
 
     def together(self, other: "KeyPairs") -> "KeyPairs":
-        """Return the pairs of both; those that both have stand there twice, which is the same."""
+        """Return the pairs of both; pairs in both are listed twice, which means the same."""
         if not len(self) or not len(other):
             return self if len(self) else other
         return KeyPairs(
@@ -75,10 +75,10 @@ class KeyPairs(ArrayValue):
         )
 
     def halved(self, seed: int = 0) -> tuple["KeyPairs", "KeyPairs"]:
-        """Divide the tuples at random into two halves of which neither knows the other.
+        """Divide the tuples at random into two independent halves.
 
-        What was learned from one half and holds in the other is no accident. Of a count that is
-        not whole the part behind the point is shared equally.
+        Whatever one half teaches and the other confirms is not chance. The fraction of a count that
+        is not whole is shared equally.
 
         Args:
             seed: equal seeds give equal halves.

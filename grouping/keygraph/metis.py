@@ -69,7 +69,7 @@ def split(
     if len(graph) <= parts:
         # METIS complains on the terminal, and leaves most of that many parts empty.
         return np.arange(len(graph), dtype=np.int32)
-    some = loads.any(axis=0)  # METIS is not asked to even out what is not there
+    some = loads.any(axis=0)  # METIS is not asked to even out a load of 0
     if not some.any():
         loads, some = np.ones_like(loads), some | True
     loads, shares, tolerances = loads[:, some], shares[some], tolerances[some]
@@ -82,7 +82,7 @@ def split(
 
 @dataclass(frozen=True, slots=True)
 class _Native:
-    """METIS' own function for several weights, and what it counts in."""
+    """METIS' own function for several weights, and its number types."""
 
     function: Any
     integer: type[ctypes.c_int64 | ctypes.c_int32]

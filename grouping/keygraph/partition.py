@@ -19,20 +19,20 @@ from sketches.arrays import Floats, Parts
 from sketches.values import numeric
 
 _ALMOST_ZERO = 1e-300
-_LIGHTEST = 1 / 256  # of a share; what is lighter is never looked at by itself
+_LIGHTEST = 1 / 256  # of a share; lighter keys are never considered alone
 _ROUNDING = 1 + 1e-9  # limits that are met exactly must not be missed by a sum's last digit
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Which part owns which key, of one or more operators in order.
+    """The part of each key, for one or more operators in order.
 
     Attributes:
         tables: for each operator, the owner of each key.
         locality: the share of the tuples whose two keys are in one part; 1 without any tuples.
-        imbalance: for each operator, how many times its share the fullest part has.
-        moved: the share of the load, of all operators together, whose owner was another one
-            before; 0 without any previous owner.
+        imbalance: for each operator, the load of the fullest part, in shares.
+        moved: the share of the load, of all operators together, that had another owner before; 0
+            without any previous owner.
         rack_locality: the share of the tuples whose two keys are in one rack; the locality where
             no racks were given.
     """
@@ -74,9 +74,9 @@ def partition_keys(  # noqa: PLR0913
         pairs: the pairs of two operators, or a graph of more.
         parts: how many parts there are.
         imbalance: how many times its share of an operator's load a part may get.
-        previous: who owns the keys now, a table for each operator. The keys are then not divided
-            from scratch but moved as far as it pays, see ``inertia``, which moves much less state.
-            Where a division from scratch would give what is there, they stay.
+        previous: the present owners of keys, a table for each operator. The keys are then not
+            divided from scratch but moved as far as it pays, see ``inertia``, which moves much less
+            state. If a division from scratch would give the present one, they stay.
         capacities: how much each part can take, relative to the others; or a row of such numbers
             for each operator. Equal if left out.
         racks: the rack of each part. Pairs are kept in a rack where they cannot be in a part.
@@ -112,7 +112,7 @@ def partition_keys(  # noqa: PLR0913
 def partition_as_published(
     pairs: KeyPairs | KeyGraph, parts: int, *, imbalance: float = 1.03, seed: int = 0
 ) -> Partition:
-    """Divide keys as the paper has it: METIS once, on the sum of all operators' loads.
+    """Divide keys as in the paper: METIS once, on the sum of all operators' loads.
 
     It balances the load of all operators together, so a single operator may be further off.
 
@@ -237,7 +237,7 @@ def _rack_numbers(parts: int, racks: Sequence[Any]) -> Parts:
 
 
 def _owners(graph: KeyGraph, previous: Sequence[RoutingTable]) -> Parts:
-    """Return who owns each key now."""
+    """Return the present owner of each key."""
     if len(previous) != len(graph.names):
         raise PartitionError(
             f"{len(previous)} previous tables are given for {len(graph.names)} operators; "

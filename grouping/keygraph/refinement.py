@@ -1,9 +1,9 @@
 """Improving a division of keys: fewer pairs apart, no part above its limit.
 
-Keys of one operator are never neighbours in a key graph. So what a key gains by moving depends on
-keys of other operators only, and all keys of one operator can move at the same time, each gaining
-just what was counted for it. Both functions here go from operator to operator in this way, in numpy
-over all keys at once.
+Keys of one operator are never neighbours in a key graph. So the gain of a key's move depends on
+keys of other operators only, and all keys of one operator can move at the same time, each with
+exactly the gain that was counted for it. Both functions here go from operator to operator in this
+way, in numpy over all keys at once.
 """
 
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ def part_loads(graph: KeyGraph, parts: Parts, number: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Pulls:
-    """What draws each key of one operator to each part: its pairs there, and its home."""
+    """The attraction of each key of one operator to each part: its pairs there, and its home."""
 
     graph: KeyGraph
     span: slice
@@ -113,7 +113,7 @@ class _Pulls:
         return self.graph.loads[self.span]
 
     def moves(self, parts: Parts, room: Floats) -> tuple[Parts, Floats]:
-        """Return for each key its best part with room for it, and what moving there gains."""
+        """Return for each key its best part with room for it, and the gain of moving there."""
         loads = self.loads
         best = parts[self.span].copy()
         gains = np.zeros(len(best))
@@ -135,9 +135,9 @@ def _exchange(pulls: _Pulls, parts: Parts, limits: Floats) -> int:
     """Make those of all keys' best moves that fit together; return how many they were.
 
     All of them are taken at first, then parts that would get above their limit refuse those of
-    their newcomers that gain least for their load. That may leave others with more to hold, so it
-    is repeated until all fit. Where parts are so full that it could go on key by key, more are
-    refused at a time.
+    their newcomers that gain least for their load. That may leave others with more load, so it is
+    repeated until all fit. Where parts are so full that it could go on key by key, more are refused
+    at a time.
     """
     here, loads = parts[pulls.span], pulls.loads
     best, gains = pulls.moves(parts, np.full(len(limits), np.inf))
@@ -216,7 +216,7 @@ def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Floats) -> Pa
     """Deal out the keys of one operator that are too heavy to be moved one by one.
 
     First each to the part it is paired with most that still has room, then, if that does not fit
-    either, to the part that is the least full with it. What helps is taken.
+    either, to the part that is the least full with it. The better of both is taken.
     """
     loads, here = graph.loads[span], parts[span]
     room = limits - np.bincount(here, loads, len(limits))

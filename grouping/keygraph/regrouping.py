@@ -1,8 +1,8 @@
 """Moving whole clusters of keys from part to part.
 
 Moving single keys cannot carry a cluster of them from a full part to another one: the first keys
-to go leave all their partners behind, and those that would follow find no room. So what of a
-cluster is in one part is taken as one bundle, and bundles are moved.
+to go leave all their partners behind, and those that would follow find no room. So all keys of a
+cluster in one part are taken as one bundle, and bundles are moved.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ from sketches.arrays import Floats, Integers, Parts
 _LIGHTEST = 1 / 64  # of a part's share; lighter bundles are left to moves of single keys
 _MOST_BUNDLES = 1 << 10
 
-# What a pair and a tuple above a limit are worth to each other: as many pairs are lost at most by
-# moving out, in the end, what is above.
+# The price of a tuple above a limit, in pairs: in the end, moving out the load above loses that
+# number of pairs at most.
 _PRICE = 1.0
 
 
@@ -30,12 +30,12 @@ def regroup(  # noqa: PLR0913
     home: Parts,
     inertia: float = 0.0,
 ) -> Parts:
-    """Move what parts have of clusters to other parts, so that limits are kept for few pairs.
+    """Move each part's share of clusters to other parts, to keep limits at the price of few pairs.
 
     Args:
         graph: the keys and their pairs.
         parts: the part of each key.
-        clusters: the cluster of each key; -1 for those that are in none and stay where they are.
+        clusters: the cluster of each key; -1 for those in no cluster, which stay.
         limits: of shape (operators, parts), the most load a part may get. They may be exceeded
             at a price: each tuple above is worth a pair.
         home: where each key is at home; -1 for those at home nowhere.

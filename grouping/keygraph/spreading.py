@@ -9,10 +9,10 @@ from sketches.arrays import Floats, Parts
 def spread(nodes: Parts, loads: Floats, node_of: Parts, current: Parts) -> Parts:
     """Choose an instance for each key, on the key's node.
 
-    A key stays with its instance if that is on the node, as long as the instance has no more than
-    its share of the node's load. The others fill up the instances that have least, heavy keys
-    first. No instance has more than its share and a key; a key heavier than a share of its own
-    has an instance to itself as far as there are light ones elsewhere.
+    A key stays with its instance if that is on the node and has no more than its share of the
+    node's load. The others fill the emptiest instances, heavy keys first. No instance has more than
+    its share and a key; a key heavier than a share of its own has an instance to itself as far as
+    there are light ones elsewhere.
 
     Args:
         nodes: the node of each key.

@@ -56,12 +56,12 @@ class Manager:
     [('count', GetMetrics(epoch=0)), ('count', GetMetrics(epoch=0)), ('read', GetMetrics(epoch=0))]
 
     Attributes:
-        job: whom it leads.
+        job: the job.
         configuration: the owners that it saved last, or is about to save.
         phase: how far it is.
-        metrics: what each instance has seen, as far as they answered.
-        acknowledged: who knows the new owners.
-        done: who has come to the end.
+        metrics: the metrics of each instance, as far as they have answered.
+        acknowledged: the instances that know the new owners.
+        done: the instances that have finished.
         again: whether another reconfiguration is wanted after this one.
     """
 
@@ -78,7 +78,7 @@ class Manager:
         """Return a manager that knows only what was saved, and what it has to do first.
 
         Args:
-            job: whom it leads.
+            job: the job.
             saved: the configuration saved last; at the start of a job that with epoch 0, which
                 all instances have from the beginning.
         """

@@ -8,7 +8,7 @@ import numpy as np
 from sketches.arrays import Floats, Integers, Marks, Parts
 
 HOMELESS = -1
-"""The place of a group whose instance is gone, or that is to leave it."""
+"""The place of a group whose instance is gone, or that is to leave its instance."""
 
 _ROUNDING = 1e-9
 
@@ -37,7 +37,7 @@ class Groups:
     Attributes:
         operators: the operator of each group.
         loads: the load of each group, above 0.
-        edges: pairs of groups that talk to each other, of shape (2, edges).
+        edges: pairs of groups with traffic between them, of shape (2, edges).
         tuples: how many tuples each pair exchanges.
         firsts: the first instance of each operator, and where the last one's end.
         nodes: the node of each instance.
@@ -70,7 +70,7 @@ class Filling:
         groups: the groups and instances.
         at: the instance of each group now, `HOMELESS` for those that have to be placed.
         takers: the instances to be filled.
-        givers: the operators whose other instances give what they have too much.
+        givers: the operators whose other instances give away their surplus.
         bound: the only node that each group may go to; -1 where it is any.
     """
 
@@ -158,7 +158,7 @@ class Filling:
             self._move(group, int(usable[self._held[usable].argmin()]))
 
     def _taker(self, instances: Integers) -> Integers:
-        """Return for each group which of some instances would take it: that with most room.
+        """Return for each group the instance that would take it: the one with most room.
 
         It is one of the group's operator; -1 where there is none.
         """
@@ -176,7 +176,7 @@ class Filling:
 
     def _giving(self, taker: Integers) -> Marks:
         """Return which groups are on instances that give, and may leave them for their taker."""
-        # What is bound to a node may change its instance there, and no more than that.
+        # A group that is bound to a node may change its instance there, but not its node.
         able: Marks = self._groups.nodes[self._at] == self._groups.nodes[taker]
         able |= self._bound < 0
         return able & (self._at >= 0) & self._givers & ~np.isin(self._at, self._takers)
@@ -204,12 +204,12 @@ class Filling:
         self._waiting[group] = False
 
     def _pull(self, group: int, node: int, times: float) -> None:
-        """Let those that a group talks to be drawn to a node, or no longer."""
+        """Let the partners of a group be drawn to a node, or no longer."""
         edges = slice(int(self._starts[group]), int(self._starts[group + 1]))
         self._pulls[self._neighbours[edges], node] += times * self._weights[edges]
 
     def _neighbourhood(self) -> None:
-        """Note which groups each group talks to, each once, and how much."""
+        """Note the partners of each group, each once, with their traffic."""
         left, right = self._groups.edges
         size = max(len(self._at), 1)
         cells = np.concatenate([left * size + right, right * size + left])

@@ -1,7 +1,7 @@
 """Choosing which key groups move when operators get other numbers of instances.
 
-New instances are filled, and those that are gone emptied, so that groups of several operators that
-talk to each other stay together or move together, and their tuples stay on one node.
+New instances are filled, and those that are gone emptied, so that groups of several operators with
+traffic between them stay together or move together, and their tuples stay on one node.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from sketches.arrays import Floats, Integers, Marks, Parts
 __all__ = ["Resized", "Traffic", "resize"]
 
 _ALMOST_ZERO = 1e-300
-_LIGHTEST = 1e-3  # of a mean group: what is lighter counts as much, for it may get keys yet
+_LIGHTEST = 1e-3  # of a mean group: lighter groups count as this, since they may still get keys
 _INERTIA = 0.1  # how much more of its load must become local by it for a group to move
-_IMBALANCE = 1.03  # what nodes may get above their share
+_IMBALANCE = 1.03  # the load that nodes may get above their share
 _PRICE = 2.0  # in tuples that are local, of each tuple above that
 _OUT_OF_THE_QUESTION = -1e6  # times all traffic
 
@@ -29,7 +29,7 @@ _MOST_CELLS = 1 << 17
 _FEW_CELLS = 1 << 13
 _CLUSTERS = (1, 2, 3)  # for each node
 _FINEST = 1 << 16  # units of the heaviest, as METIS counts in whole numbers
-_TOLERANCE = 1.3  # clusters are what they are, and need not be of one size
+_TOLERANCE = 1.3  # clusters need not be of equal size
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,9 +69,9 @@ def resize(operators: Sequence[Resized], traffic: Sequence[Traffic] = ()) -> lis
     at = in_a_row([operator.groups for operator in operators], groups.firsts)
     grows = np.array([len(o.nodes) > o.instances for o in operators], dtype=np.bool_)
     takers = _takers(operators, groups.firsts)
-    # 1. Group by group: good where little is known of traffic, and else a start.
+    # 1. Group by group: good where little traffic is known, and otherwise a start.
     chosen = Filling(groups, at, takers, grows).filled()
-    # 2. All moves between nodes weighed against each other.
+    # 2. All moves between nodes compared.
     if groups.tuples.any() and len(at) * groups.places <= _MOST_CELLS:
         nodes = _ByTraffic(groups, at, takers, grows).nodes(groups.nodes[chosen])
         # 3. On each node, the instances.
@@ -107,7 +107,7 @@ class _ByTraffic:
         allowed[settled, self._home[settled]] = True
         self._worth = np.where(allowed, 0.0, _OUT_OF_THE_QUESTION * (1.0 + groups.tuples.sum()))
         self._worth[settled, self._home[settled]] = _INERTIA * self._loads.sum(axis=0)[settled]
-        # 3. Who talks to whom, and what nodes may hold.
+        # 3. The traffic between groups, and what nodes may hold.
         weights = np.zeros((size, size))
         np.add.at(weights, tuple(groups.edges), groups.tuples)
         self._weights: Floats = weights + weights.T
@@ -115,7 +115,7 @@ class _ByTraffic:
         self._limits = self._reachable(open_)
 
     def nodes(self, filled: Integers) -> Integers:
-        """Return the node of each group, given where they come if taken one by one."""
+        """Return the node of each group, beginning with the nodes of the search group by group."""
         at_home = np.where(self._home >= 0, self._home, filled)
         starts = [filled, at_home]
         if len(filled) * self._groups.places <= _FEW_CELLS:
@@ -127,7 +127,7 @@ class _ByTraffic:
         return max(found, key=search.value)[len(rest) :]
 
     def _by_cluster(self, start: Integers, share: int) -> Integers:
-        """Return where groups come if what a node has of a cluster moves as a whole."""
+        """Return the nodes of groups if each node's part of a cluster moves as a whole."""
         clusters = self._clusters(share * self._groups.places)
         _, number = np.unique(clusters * (1 + start.max()) + start, return_inverse=True)
         size = 1 + int(number.max(initial=-1))
@@ -193,7 +193,7 @@ class _ByTraffic:
 def _level(shares: Floats, held: Floats, open_: Marks) -> float:
     """Return how many times their shares nodes have if loads are as equal as they can be.
 
-    What nodes hold that are not open may leave them, but nothing comes to them:
+    Groups may leave nodes that are not open, but none comes to them:
 
     >>> _level(np.array([5.0, 5.0, 5.0]), np.array([3.0, 12.0, 0.0]), np.array([0, 0, 1]) > 0)
     1.2

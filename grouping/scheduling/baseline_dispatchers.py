@@ -1,4 +1,4 @@
-"""Dispatchers that go by the length of queues or by the truth, for comparison."""
+"""Dispatchers that choose by the length of queues or by the truth, for comparison."""
 
 import math
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from sketches.checks import whole
 from sketches.errors import InvalidValueError
 
 Load: TypeAlias = Callable[[int], float]
-"""How much an instance has to do at this moment."""
+"""A function that returns an instance's present load."""
 
 _PAIRS_AT_A_TIME = 1 << 10
 
@@ -28,11 +28,11 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Says how many of a sender's tuples are done. From an instance to that sender.
+    """The number of a sender's tuples that are done. From an instance to that sender.
 
     Attributes:
-        instance: the one that says so.
-        done: how many it has executed since it began, so that the last one heard says it all.
+        instance: the instance.
+        done: how many it has executed since it began, so that the last message is enough.
     """
 
     instance: int
@@ -59,7 +59,7 @@ class Acknowledger(Reporter):
     def executed(
         self, sender: int, code: int, seconds: float, now: float, carried: Message | None
     ) -> Letters:
-        """Count a tuple, and return what is to be sent back."""
+        """Count a tuple, and return the messages to send back."""
         whole("sender", sender, at_least=0, at_most=len(self._done) - 1)
         self._done[sender] += 1
         if self._done[sender] % self._every:
@@ -102,10 +102,10 @@ class AcknowledgedDispatcher(Dispatcher):
         """Return the instance for the next tuple."""
 
     def receive(self, message: Message, now: float) -> None:
-        """Take in an acknowledgement; those that were overtaken or come twice say nothing new.
+        """Take in an acknowledgement; those that were overtaken or come twice make no difference.
 
         Raises:
-            InvalidValueError: no instance here can have sent that. It is as it was.
+            InvalidValueError: no instance here can have sent that. The dispatcher is unchanged.
         """
         if not isinstance(message, Acknowledgement):
             raise InvalidValueError(
@@ -146,8 +146,8 @@ class PairDraws:
 
     Args:
         instances: how many there are to draw from.
-        seed: what is drawn depends on it and on the sender only.
-        sender: whose draws they are.
+        seed: the draws depend on it and on the sender only.
+        sender: the sender.
     """
 
     def __init__(self, instances: int, *, seed: int, sender: int) -> None:
@@ -218,7 +218,7 @@ class LeastOfAll(Dispatcher):
         """Return the instance for a tuple; nothing travels with it.
 
         Raises:
-            InvalidValueError: a load is none. Nothing was sent.
+            InvalidValueError: a load is not a number. Nothing was sent.
         """
         loads = list(map(self._load, range(len(self._turns))))
         _check(loads)
@@ -243,7 +243,7 @@ class LeastOfTwo(Dispatcher):
         """Return the instance for a tuple; nothing travels with it.
 
         Raises:
-            InvalidValueError: a load is none.
+            InvalidValueError: a load is not a number.
         """
         first, second = next(self._pairs)
         loads = [self._load(first), self._load(second)]
@@ -252,7 +252,7 @@ class LeastOfTwo(Dispatcher):
 
 
 def _check(loads: list[float]) -> None:
-    """Refuse what is no amount of work; if one is not a number, their sum is not either."""
+    """Refuse loads that are not numbers; if one is not, neither is their sum."""
     if min(loads) >= -_ROUNDING and sum(loads) < math.inf:
         return
     wrong = next(load for load in loads if not -_ROUNDING <= load < math.inf)

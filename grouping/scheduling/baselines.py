@@ -1,7 +1,7 @@
 """Groupings to compare with: the shortest queue, two choices, and full knowledge.
 
-They show how good a grouping can be that knows everything, and what knowing costs. Those that go by
-acknowledgements could be used on a real cluster, with a message for every tuple or every few; the
+They show how good a grouping with full knowledge can be, and the price of knowledge. Those that use
+acknowledgements could run on a real cluster, with a message for every tuple or every few; the
 others need the truth, which only a simulation has.
 """
 
@@ -43,8 +43,8 @@ class ShortestQueue(Grouping):
     0
 
     Attributes:
-        acknowledge: after how many executed tuples of a sender it gets an acknowledgement: with 1
-            there are as many messages as tuples.
+        acknowledge: after how many executed tuples of a sender it gets an acknowledgement: with 1,
+            every tuple causes a message.
         instant: whether senders know at any moment how many tuples wait or are on their way, of
             all senders, without a message. That needs the truth.
     """

@@ -1,4 +1,4 @@
-"""What several instances measured of costs: together, by pace, and whether it is any good."""
+"""Costs measured by several instances: together, by pace, and how much they predict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from sketches.arrays import Codes, Floats
 from sketches.cost_sketch import CostSketch
 from sketches.errors import InvalidValueError
 
-_SURE = 4.0  # standard errors from which an instance is taken for faster or slower
+_SURE = 4.0  # standard errors above which an instance counts as faster or slower
 _LEAST = 0.05  # by how much at least
-_ENOUGH = 64  # tuples that this must have been seen on
+_ENOUGH = 64  # tuples that this must have been measured on
 
 
 @dataclass(frozen=True, eq=False)
 class CostEvidence:
-    """What some instances of one operator have measured of the costs of its tuples.
+    """The costs of an operator's tuples, as some of its instances have measured them.
 
     >>> measured = [CostSketch(width=16, depth=2, exact=8) for _ in range(2)]
     >>> for sketch in measured:
@@ -27,11 +27,11 @@ class CostEvidence:
     (1.0, 0.8, (1.0, 1.0))
 
     Attributes:
-        costs: what all have measured, added up.
+        costs: the sum of all measurements.
         paces: for each instance, how many times as long as usual it takes; 1 unless that is sure.
-        explained: how much of what differs between the mean costs of keys is foretold by what
-            other instances have measured of the same keys: 1 if all, 0 or less if nothing. 1 too
-            where that cannot be tried.
+        explained: how much of the differences between the mean costs of keys is predicted by other
+            instances' measurements of the same keys: 1 if all, 0 or less if nothing. Also 1 if that
+            cannot be tested.
         spread: the standard deviation of the mean costs of keys, as a share of their mean.
     """
 
@@ -42,7 +42,7 @@ class CostEvidence:
 
     @classmethod
     def of(cls, measured: Sequence[CostSketch]) -> "CostEvidence":
-        """Look at what each instance has measured."""
+        """Compare the measurements of instances."""
         if not measured:
             raise InvalidValueError("measured=[] is of no instance; give a CostSketch for each")
         costs = _added(measured)
@@ -51,7 +51,7 @@ class CostEvidence:
         halves = [_Means.of(_added(measured[place::2])) for place in range(min(2, len(measured)))]
         explained = _explained(halves)
         if explained is None:
-            # Costs are taken to depend on a key that was named, until there is evidence.
+            # Costs are assumed to depend on the named key, until there is evidence.
             explained = 1.0 if estimates.spread else 0.0
         return cls(costs, paces, explained, estimates.spread)
 
@@ -115,7 +115,7 @@ def _pace(own: _Means, usual: _Means) -> float:
 
 
 def _explained(halves: Sequence[_Means]) -> float | None:
-    """Return how much of the differences between keys at one half the other half foretells.
+    """Return how much of the differences between keys at one half the other half predicts.
 
     None where there is nothing to compare with: one instance alone, or hardly any key that both
     halves have seen.

@@ -12,7 +12,7 @@ from sketches.arrays import Floats, Parts
 from sketches.checks import weights, whole
 from sketches.errors import InvalidValueError
 
-# From this many tuples of one cost on, it is quicker to work out at once where they go.
+# From this many tuples of one cost on, it is quicker to place them all at once.
 _LONG_RUN = 48
 
 # Up to this many speeds, a heap for each is quicker than looking through all instances.
@@ -41,7 +41,7 @@ def longest_first(costs: Any, instances: int, *, loads: Any = None, speeds: Any 
         speeds: how fast each is, where 2 halves the time; 1 if left out.
 
     Raises:
-        InvalidValueError: a number is out of its range, or there are not as many as instances.
+        InvalidValueError: a number is out of its range, or there is not one for each instance.
 
     References:
         R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal on Applied
@@ -91,7 +91,7 @@ def _spans(ranked: Floats, instances: int) -> Iterator[tuple[slice, bool]]:
 
 
 class _Division:
-    """How long each instance has work, and who is given more.
+    """How long each instance has work, and which one gets the next tuples.
 
     Args:
         loads: how long each has work already.
@@ -103,7 +103,7 @@ class _Division:
         self._speeds = speeds
 
     def check_range(self, costs: Floats) -> None:
-        """Refuse what would leave the range of a double."""
+        """Refuse costs whose sum would leave the range of a double."""
         with np.errstate(over="ignore"):
             total, slowest = float(costs.sum()), float(self._speeds.min())
             longest = self._loads.max() + costs.sum() / slowest
@@ -114,7 +114,7 @@ class _Division:
             )
 
     def give_run(self, costs: Floats) -> Parts:
-        """Return who is given each of many tuples of one cost."""
+        """Return the instance of each of many tuples of one cost."""
         cost, count = float(costs[0]), len(costs)
         if not cost:
             return self._give_free(count)
@@ -156,7 +156,7 @@ class _Division:
             return np.floor(np.maximum(0.0, time - self._loads) / steps)
 
     def give_each(self, costs: Floats) -> Parts:
-        """Return who is given each of some tuples that cost less and less."""
+        """Return the instance of each of some tuples of falling costs."""
         free = np.searchsorted(-costs, 0.0)
         if len(np.unique(self._speeds)) <= _MOST_HEAPS:
             paid = self._give_heaps(costs[:free])
@@ -193,7 +193,7 @@ class _Division:
         return chosen
 
     def _give_free(self, count: int) -> Parts:
-        """Deal out what costs nothing."""
+        """Deal out tuples that cost nothing."""
         return np.arange(count, dtype=np.int32) % np.int32(len(self._loads))
 
 

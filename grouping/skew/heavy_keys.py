@@ -1,4 +1,4 @@
-"""Routers that give heavy keys more than two choices, as two are not enough for them at scale."""
+"""Routers that give heavy keys more than two choices, as two are not enough at scale."""
 
 import heapq
 import math

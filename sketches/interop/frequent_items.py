@@ -50,7 +50,7 @@ _NULLS = struct.Struct(">q")  # after the sketch, from Spark
 
 
 class FrequentItems:
-    """Which items of a column came often, as Spark's ``approx_top_k_accumulate`` keeps them.
+    """The frequent items of a column, as Spark's ``approx_top_k_accumulate`` keeps them.
 
     Spark writes a state that ``approx_top_k_estimate`` and ``approx_top_k_combine`` read. It can be
     read here as well, extended and added up, and be written for Spark again. Counting is done by
@@ -88,7 +88,7 @@ class FrequentItems:
 
     @property
     def total(self) -> int:
-        """How much was counted, without rows that had no item."""
+        """The total count, without rows that had no item."""
         return 0 if self._engine is None else int(self._engine.total_weight)
 
     @property
@@ -97,7 +97,7 @@ class FrequentItems:
         if self._engine is None:
             return 0
         kept = self._found("NO_FALSE_NEGATIVES")
-        # Where none is kept, any item is one that is not.
+        # If none is kept, this holds for any item.
         lost = 0 if self._kind == INTEGER else ""
         return int(kept[0].error if kept else self._engine.get_upper_bound(lost))
 
@@ -105,8 +105,8 @@ class FrequentItems:
         """Count items, each by its weight, and rows that have none.
 
         Raises:
-            InvalidKeyError: these are no integers or texts, or of another kind than before.
-            InvalidValueError: weights are no whole numbers, or too large.
+            InvalidKeyError: these are not integers or texts, or of another kind than before.
+            InvalidValueError: weights are not whole numbers, or too large.
         """
         column = as_keys(items)
         missing = checks.whole("nulls", nulls, at_least=0, at_most=_LARGEST - self._nulls)
@@ -207,7 +207,7 @@ class FrequentItems:
             state: the struct: a ``Row`` of Spark, or a mapping of its fields.
 
         Raises:
-            CorruptDataError: it is no such struct, or its bytes are truncated or damaged.
+            CorruptDataError: it is not such a struct, or its bytes are truncated or damaged.
             InvalidKeyError: the items are of another type than BIGINT and STRING.
         """
         try:
@@ -233,7 +233,7 @@ class FrequentItems:
         except InvalidValueError as error:
             raise CorruptDataError(f"maxItemsTracked: {error}") from error
         items._kind, items._engine = kind, _read(data[:end], kind)
-        if len(data) > end:  # before Spark counted rows without an item there was nothing
+        if len(data) > end:  # absent in versions before Spark counted rows without an item
             (items._nulls,) = _NULLS.unpack_from(data, end)
         if items._nulls < 0:
             raise CorruptDataError(f"{items._nulls} rows without an item; the state was damaged")
@@ -245,7 +245,7 @@ class FrequentItems:
         return self._kind
 
     def _refuse_forgotten(self, what: str) -> None:
-        """Refuse what the library would do as if nothing had been counted."""
+        """Refuse operations that the library would do as if nothing had been counted."""
         if _is_forgotten(self._engine):
             raise EmptySketchError(
                 f"{self!r} keeps none of its items, of which each came at most {self.error} times, "
@@ -253,7 +253,7 @@ class FrequentItems:
             )
 
     def _settle(self, kind: str) -> None:
-        """Make what counts items of this kind."""
+        """Make the counter of items of this kind."""
         if kind not in _TYPES or self._kind not in ("", kind):
             raise InvalidKeyError(
                 f"items of kind {kind} cannot be counted "
@@ -283,14 +283,14 @@ def _sketch_of(kind: str) -> Any:
 
 
 def _read(data: bytes, kind: str) -> Any:
-    """Return what the library makes of bytes that were checked."""
+    """Return the library's sketch from checked bytes."""
     if kind == INTEGER:
         return datasketches.frequent_items_sketch.deserialize(data, datasketches.PyLongsSerDe())
     return datasketches.frequent_strings_sketch.deserialize(data)
 
 
 def _is_forgotten(engine: Any) -> bool:
-    """Return whether a sketch has counted something and keeps no item: it takes itself for new.
+    """Return whether a sketch has counted something and keeps no item, as if it were new.
 
     That is so right after it has made room where all items came equally often.
     """
@@ -298,7 +298,7 @@ def _is_forgotten(engine: Any) -> bool:
 
 
 def _kind_of(ddl: object) -> str:
-    """Return the kind of items that Spark says a state is of."""
+    """Return the kind of a state's items, by Spark."""
     match = _ITEM.fullmatch(ddl) if isinstance(ddl, str) else None
     if match is None:
         raise CorruptDataError(f"itemDataTypeDDL={ddl!r} does not say what the items are")

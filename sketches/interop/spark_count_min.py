@@ -1,4 +1,4 @@
-"""The Count-Min sketch of Spark's `count_min_sketch`, which SQL can make but not ask."""
+"""The Count-Min sketch of Spark's `count_min_sketch`, which SQL can build but not query."""
 
 import math
 import struct
@@ -26,13 +26,12 @@ class SparkCountMin:
     """How often each key came, never too low, as Spark's ``count_min_sketch`` counts it.
 
     Spark makes such sketches in SQL (``count_min_sketch(column, eps, confidence, seed)``) and
-    returns them as bytes that SQL cannot ask. Here they can be asked, added up and extended, and
-    what `to_spark` returns is what Spark would have made of the same stream, byte by byte.
+    returns them as bytes that SQL cannot query. Here they can be queried, merged and extended, and
+    `to_spark` returns the bytes that Spark would have made of the same stream.
 
     With probability ``confidence`` an estimate exceeds the truth by no more than ``epsilon`` times
-    the total. Keys are integers, texts or bytes. Whichever of these the bytes are of they do not
-    say; ask with keys of the type that the column has. For anything but exchange with Spark
-    `CountMin` is the better sketch.
+    the total. Keys are integers, texts or bytes. The bytes do not say which; query with keys of the
+    column's type. For anything but exchange with Spark `CountMin` is the better sketch.
 
     >>> counts = SparkCountMin(epsilon=0.1, confidence=0.9, seed=1)
     >>> counts.update(["tea", "coffee", "tea"])
@@ -41,8 +40,8 @@ class SparkCountMin:
 
     Args:
         epsilon: the error, as a share of the total.
-        confidence: how likely estimates are to keep to it; above 0 and below 1.
-        seed: what the hashes of integers are drawn from; from -2^31 to 2^31 - 1.
+        confidence: the probability that an estimate keeps to it; above 0 and below 1.
+        seed: of the hashes of integers; from -2^31 to 2^31 - 1.
     """
 
     __slots__ = ("_factors", "_table")
@@ -74,7 +73,7 @@ class SparkCountMin:
 
     @property
     def total(self) -> int:
-        """How much was counted."""
+        """The total count."""
         return int(self._table[0].sum())
 
     def update(self, keys: Any, weights: Any = None) -> None:
@@ -85,8 +84,8 @@ class SparkCountMin:
             weights: a whole number for each key; 1 without.
 
         Raises:
-            InvalidKeyError: these are no such keys.
-            InvalidValueError: these are no such weights, or their sum is beyond 2^63 - 1.
+            InvalidKeyError: these are not such keys.
+            InvalidValueError: these are not such weights, or their sum is beyond 2^63 - 1.
         """
         column = as_keys(keys)
         amounts = whole_weights(weights, len(column), most=_LARGEST - self.total)
@@ -97,7 +96,7 @@ class SparkCountMin:
         """Return the estimate of each key: at least how much it was counted.
 
         Raises:
-            InvalidKeyError: these are no integers, texts or bytes.
+            InvalidKeyError: these are not integers, texts or bytes.
         """
         cells = self._cells(as_keys(keys))
         found: Integers = np.take_along_axis(self._table, cells, axis=1).min(axis=0)

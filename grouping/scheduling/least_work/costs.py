@@ -1,4 +1,4 @@
-"""What the scheduler of `LeastWork` knows of costs: by key, and by how fast an instance is."""
+"""The costs that the scheduler of `LeastWork` knows: by key, and by the pace of an instance."""
 
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -11,22 +11,22 @@ from sketches.key_columns import IntegerKeys
 Tally: TypeAlias = tuple[int, int, float]
 """The code of a key, how many of its tuples were executed, and how many seconds they took."""
 
-_WINDOW = 16  # tuples of a key that its mean is of, so that it follows a cost that changes
-_FIRST = 4.0  # how many tuples the mean of all stands for, beside what unknown keys have cost
+_WINDOW = 16  # tuples in the mean of a key, so that it follows a cost that changes
+_FIRST = 4.0  # how many tuples the mean of all counts as, beside the costs of unknown keys
 _FORGET = 0.995  # what an error counts one observation later
 
 
 class CostTable:
-    """What a tuple of each key costs, learned while it is used, in a bounded amount of memory.
+    """The cost of a tuple of each key, learned while it is used, in a bounded amount of memory.
 
-    Keys are kept with the moving mean of their costs. When there are twice as many as may be, the
-    rarer half goes into a `CostSketch`, as rare keys do, and is still known from there. A key that
-    was never seen is expected to cost what others did when they were seen first: that says more of
-    rare keys than the mean of all tuples, which is that of a few frequent ones.
+    Keys are kept with the moving mean of their costs. When there are twice the allowed number, the
+    rarer half goes into a `CostSketch`, as rare keys do, and is still known from there. A new key
+    is expected to cost what others did at first: that says more about rare keys than the mean of
+    all tuples, which is that of a few frequent keys.
 
-    It keeps watch over itself. Where costs do not follow keys, a mean of few tuples is worse than
-    none; as long as its own estimates have lately been further off than the mean of all would have
-    been, the table answers with that.
+    It checks itself. Where costs do not depend on keys, a mean of few tuples is worse than none;
+    while its recent estimates are further off than the mean of all would have been, the table
+    answers with that mean.
 
     >>> table = CostTable(keys=100)
     >>> for code, seconds in ((1, 0.5), (2, 4.0), (1, 0.7)):
@@ -35,7 +35,7 @@ class CostTable:
     (0.6, 4.0)
 
     Args:
-        keys: how many keys are kept by themselves.
+        keys: how many keys have a mean of their own.
         width: how many cells a row of the sketch of all others has.
         depth: how many rows it has.
         seed: of its hashes.
@@ -70,7 +70,7 @@ class CostTable:
         return table
 
     def __len__(self) -> int:
-        """How many keys are kept by themselves."""
+        """How many keys have a mean of their own."""
         return len(self._table)
 
     @property
@@ -85,16 +85,16 @@ class CostTable:
 
     @property
     def unknown(self) -> float:
-        """What a tuple of a key that was never seen is expected to cost."""
+        """The expected cost of a tuple with a new key."""
         return (self._first_seconds + _FIRST * self.mean) / (self._firsts + _FIRST)
 
     @property
     def informed(self) -> bool:
-        """Whether keys tell more of costs than the mean of all does."""
+        """Whether keys predict costs better than the mean of all."""
         return self._error <= self._error_of_mean
 
     def estimate(self, code: int) -> float:
-        """Return what a tuple of this key will probably cost."""
+        """Return the expected cost of a tuple of this key."""
         if self._error > self._error_of_mean:
             return self.mean
         known = self._table.get(code)
@@ -103,12 +103,12 @@ class CostTable:
         return self._among_the_rest(code) if self._rest.total else self.unknown
 
     def knows(self, code: int) -> bool:
-        """Return whether a key is among those kept by themselves, with more than one tuple."""
+        """Return whether a key has a mean of its own, of more than one tuple."""
         known = self._table.get(code)
         return known is not None and known[0] > 1
 
     def learn(self, code: int, count: int, seconds: float) -> None:
-        """Take in what some tuples of one key have cost together."""
+        """Take in the cost of some tuples of one key together."""
         cost = seconds / count
         self._count += count
         self._seconds += seconds
@@ -149,26 +149,26 @@ class CostTable:
         self._from_rest.clear()
 
 
-_LASTING = 0.995  # what a tuple counts one tuple later in how fast an instance is
+_LASTING = 0.995  # the weight of a tuple one tuple later, in the pace of an instance
 _SURE = 4.0  # standard errors from which an instance is taken for faster or slower
 _LEAST = 0.05  # by how much at least
-_ENOUGH = 64.0  # tuples that it must have been seen on
-_BETTER = 0.7  # how much smaller the errors of an instance's own costs must be to go by them
+_ENOUGH = 64.0  # tuples that it must have been measured on
+_BETTER = 0.7  # how much smaller the errors of an instance's own costs must be for these to be used
 _NOTABLE = 0.01  # below this share of the squares of costs, errors do not matter
 
 
 class InstanceCosts:
-    """What tuples cost at each instance: learned from all together, as far as they agree.
+    """The costs at each instance: learned from all together, as far as they agree.
 
-    What one instance has learned holds for the others, so all is learned in one table, which is
-    filled as many times faster. An instance that is sure to be faster or slower gets a pace: how
-    many times as long as usual it takes. One whose costs differ key by key, so that its own few
-    tuples tell more than those of all, is estimated from a table of its own.
+    One instance's costs are true of the others, so all are learned in one table, which fills faster
+    by their number. An instance that is surely faster or slower gets a pace: its time as a multiple
+    of the usual. One whose costs differ key by key, so that its own few tuples predict more than
+    those of all, gets a table of its own.
 
     Args:
         instances: how many there are.
-        keys: how many keys are kept by themselves; see `CostTable`.
-        costs: what is known at the start.
+        keys: how many keys have a mean of their own; see `CostTable`.
+        costs: the costs known at the start.
         paces: likewise.
     """
 
@@ -196,13 +196,13 @@ class InstanceCosts:
         return self.shared.empty
 
     def estimate(self, code: int, instance: int) -> float:
-        """Return what a tuple of this key will probably cost at an instance."""
+        """Return the expected cost of a tuple of this key at an instance."""
         if instance in self.apart and self._own[instance].knows(code):
             return self._own[instance].estimate(code)
         return self.shared.estimate(code) * self.paces[instance]
 
     def learn(self, instance: int, tallies: Iterable[Tally]) -> None:
-        """Take in what an instance has executed."""
+        """Take in the tuples that an instance has executed."""
         own, pace, trial = self._own[instance], self._paces[instance], self._trials[instance]
         usual = self.paces[instance]
         for code, count, seconds in tallies:
@@ -223,7 +223,7 @@ class InstanceCosts:
 
 
 class _Pace:
-    """How many times as long as usual an instance takes."""
+    """The pace of an instance: its time as a multiple of the usual."""
 
     def __init__(self, start: float) -> None:
         self._start = start
@@ -261,7 +261,7 @@ class _Trial:
         self._costs = 0.0
 
     def see(self, own: float, shared: float, cost: float) -> None:
-        """Take in what both estimates were, and what it came to."""
+        """Take in both estimates, and the real cost."""
         self._seen = _LASTING * self._seen + 1.0
         self._own = _LASTING * self._own + (own - cost) ** 2
         self._shared = _LASTING * self._shared + (shared - cost) ** 2

@@ -1,4 +1,4 @@
-"""The sender's half of `LeastWork`: each tuple goes where it will be done first, by estimate."""
+"""The sender's half of `LeastWork`: each tuple goes where it is expected to be done first."""
 
 import heapq
 from collections import deque
@@ -10,26 +10,25 @@ from grouping.scheduling.least_work.costs import InstanceCosts
 from grouping.scheduling.least_work.messages import Expected, Report
 
 _REMEMBERED = 64  # serial numbers kept to recognise reports that come twice
-_RECENT = 0.9  # what earlier reports count in how much of an instance's work is this sender's
+_RECENT = 0.9  # the weight of earlier reports in this sender's share of an instance's work
 
 
 class WorkDispatcher(Dispatcher):
-    """Keeps a clock for each instance: when it will have done all that it was sent.
+    """Keeps a clock for each instance: when it will have done all tuples sent to it.
 
-    A tuple goes to the instance whose clock shows least, and moves it on by what the tuple will
-    probably cost. A clock never falls behind the time, as no instance works in advance. A report
-    says when a certain tuple was really done; clock and expectation are then put right by the same
-    amount, for all that was sent later waits for it.
+    A tuple goes to the instance with the earliest clock, and moves it on by the tuple's expected
+    cost. A clock never falls behind the time, as no instance works in advance. A report says when a
+    certain tuple was really done; clock and expectation are then corrected by the same amount,
+    since all later tuples wait for it.
 
-    Where others send to the same instances, what they send meanwhile is not known. They will be
-    sending as much again for each tuple sent from here as they did before; a clock is moved on by
-    that as well.
+    If others send to the same instances, their present tuples are not known. They are expected to
+    send the same amount per tuple sent from here as before; a clock is moved on by that as well.
 
     Nothing is waited for. A report that is lost leaves a clock a little wrong, until the next; one
     that is late or comes twice is recognised by its numbers.
 
     Args:
-        costs: what is known of costs and instances; it goes on learning.
+        costs: the known costs and paces; it goes on learning.
         instances: how many there are.
         sender: the number of this sender; senders begin at different instances.
     """
@@ -57,7 +56,7 @@ class WorkDispatcher(Dispatcher):
         return list(self._clocks)
 
     def dispatch(self, code: int, now: float) -> tuple[int, Message | None]:
-        """Return the instance that will be done with a tuple first, and what is expected of it."""
+        """Return the instance that will finish a tuple first, and its expected cost."""
         costs = self._costs
         if costs.empty:
             chosen, seconds = self._turn, 0.0
@@ -73,7 +72,7 @@ class WorkDispatcher(Dispatcher):
         return chosen, Expected(number, seconds)
 
     def receive(self, message: Message, now: float) -> None:
-        """Learn from a report, and put the clock of its instance right."""
+        """Learn from a report, and correct the clock of its instance."""
         if not isinstance(message, Report):
             return
         instance = message.instance
@@ -109,14 +108,14 @@ class WorkDispatcher(Dispatcher):
                 heapq.heapify(self._soonest)
 
     def _least(self) -> int:
-        """Return the instance whose clock shows least."""
+        """Return the instance with the earliest clock."""
         heap, clocks = self._soonest, self._clocks
         while heap[0][0] != clocks[heap[0][2]]:
             heapq.heappop(heap)
         return heap[0][2]
 
     def _first_done(self, code: int, now: float) -> tuple[int, float]:
-        """Return the instance that will be done with a tuple first, where they are not equal."""
+        """Return the instance that will finish a tuple first, where they are not equal."""
         costs = self._costs
         usual = costs.shared.estimate(code)
         seconds = usual * np.array(costs.paces)
@@ -126,7 +125,7 @@ class WorkDispatcher(Dispatcher):
         return chosen, float(seconds[chosen])
 
     def _hear_of_others(self, heard: "_Heard", report: Report) -> None:
-        """Work out how much instances work in all, for each second of work from here."""
+        """Compute the whole work of instances per second of work from here."""
         self._mine = _RECENT * self._mine + report.mine - heard.mine
         self._busy = _RECENT * self._busy + report.busy - heard.busy
         heard.mine, heard.busy = report.mine, report.busy
@@ -135,7 +134,7 @@ class WorkDispatcher(Dispatcher):
 
 
 class _Heard:
-    """What was heard of one instance."""
+    """The reports of one instance."""
 
     __slots__ = ("_last", "_seen", "busy", "done", "mine")
 

@@ -1,4 +1,4 @@
-"""LeastWork: each tuple goes to the instance that will be done with it first."""
+"""LeastWork: each tuple goes to the instance that will finish it first."""
 
 import base64
 import binascii
@@ -25,13 +25,13 @@ from sketches.errors import CorruptDataError, InvalidValueError
 from sketches.values import listed
 
 _DIGITS = 20  # binary digits of a mean cost
-_AT_ONCE = 1 << 12  # tuples that stay in the cache as objects of Python
+_AT_ONCE = 1 << 12  # tuples that fit the cache as Python objects
 _LARGEST_WHOLE = 1 << 53  # up to here all whole numbers are floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeastWork(Grouping):
-    """Send each tuple to the instance that will be done with it first, by what its key costs.
+    """Send each tuple to the instance that will finish it first, by the costs of its key.
 
     >>> costs = CostSketch(width=55, depth=4, exact=10)
     >>> costs.update(["cheap", "costly"], [1.0, 3.0])
@@ -39,16 +39,16 @@ class LeastWork(Grouping):
     >>> router.route(5, ["costly", "cheap", "cheap", "cheap", "cheap"]).tolist()
     [0, 1, 1, 1, 0]
 
-    Where it hears from the instances, it learns costs as it goes, and also how far each instance
-    really is. Where it does not, as inside a batch on Spark, it goes by ``costs`` and what it has
-    sent itself; without costs it deals tuples out in turn.
+    If the instances report, it learns costs and the real progress of each instance as it goes. If
+    they do not, as inside a batch on Spark, it uses ``costs`` and the tuples that it has sent;
+    without costs it deals tuples out in turn.
 
     Attributes:
-        messages: how many reports there may be for each tuple.
-        tolerance: how many average tuples' cost an instance and its sender may differ by in how
-            long its queue is, before it reports.
-        keys: of how many keys the costs are kept by themselves, by each sender.
-        costs: what is known at the start.
+        messages: the most reports per tuple.
+        tolerance: by how many average costs an instance and its sender may differ about its queue
+            before it reports.
+        keys: how many keys have a mean of their own, at each sender.
+        costs: the costs known at the start.
         paces: for each instance, how many times as long as usual it takes; empty if all take as
         long.
         longest_first: whether a router may send the costliest tuples of each batch first, which

@@ -1,4 +1,4 @@
-"""What the scheduler of `LeastWork` and the instances tell each other."""
+"""The messages between the scheduler of `LeastWork` and the instances."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from grouping.scheduling.least_work.costs import Tally
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Travels with a tuple: what its sender expects of it.
+    """Travels with a tuple: its expected cost.
 
     Attributes:
         number: counts the tuples of this sender for this instance, from 1.
@@ -20,13 +20,13 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an instance tells one sender, when its work went otherwise than expected.
+    """An instance's report to one sender, when its work differed from what was expected.
 
-    All but the tallies counts from the beginning, so that a report makes up for any that was lost
-    before it.
+    All numbers but the tallies count from the beginning, so a report makes up for lost ones before
+    it.
 
     Attributes:
-        instance: who tells.
+        instance: the instance.
         serial: counts its reports for this sender, from 1.
         done: the number of the last tuple of this sender that was executed.
         tallies: the tuples of this sender that were executed since the report before, by key.

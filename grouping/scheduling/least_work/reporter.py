@@ -1,4 +1,4 @@
-"""The instance's half of `LeastWork`: it speaks up when its work went otherwise than expected."""
+"""The instance's half of `LeastWork`: it reports when its work differs from what was expected."""
 
 import math
 
@@ -7,23 +7,23 @@ from grouping.scheduling.least_work.messages import Expected, Report
 from sketches.errors import InvalidValueError
 
 _BURST = 4.0  # reports that may be saved up
-_MOST = 256  # tuples that a report is about at most, so that none grows without end
-_EARLY = 5  # reports that do not wait to be called for: after 1, 2, 4, 8 and 16 tuples
+_MOST = 256  # the most tuples in a report, so that none grows without end
+_EARLY = 5  # reports that are always sent: after 1, 2, 4, 8 and 16 tuples
 _RISE = 1.1  # by how much the threshold changes when reports come too often, or could be more
 
 
 class WorkReporter(Reporter):
-    """Adds up by how much the costs of tuples differed from what their senders expected.
+    """Adds up the differences between the costs of tuples and those that their senders expected.
 
-    As long as the two agree, a sender knows how long the queue here is without a message. So
-    none is sent until they have drifted apart by more than a threshold, and the message then
-    says all: how far the queue has come, and what each key has cost. Where costs are noise that
-    cannot be predicted, the threshold rises until messages come as often as they may.
+    While the two agree, a sender knows the length of the queue here without a message. So none is
+    sent until they differ by more than a threshold, and the message then says all: how far the
+    queue has come, and the cost of each key. Where costs are unpredictable noise, the threshold
+    rises until messages are as rare as allowed.
 
     Args:
-        instance: whose half it is.
+        instance: the instance.
         senders: how many instances send to it.
-        messages: how many reports there may be for each tuple.
+        messages: the most reports per tuple.
         tolerance: the least threshold, in costs of an average tuple.
     """
 
@@ -39,7 +39,7 @@ class WorkReporter(Reporter):
     def executed(
         self, sender: int, code: int, seconds: float, now: float, carried: Message | None
     ) -> Letters:
-        """Take in that a tuple was executed; return a report for its sender if one is due."""
+        """Note that a tuple was executed; return a report for its sender if one is due."""
         if not 0.0 <= seconds < math.inf:
             raise InvalidValueError(
                 f"seconds={seconds!r} that a tuple took at instance {self._instance} are none; "
@@ -93,7 +93,7 @@ class WorkReporter(Reporter):
 
 
 class _Account:
-    """What was reported to one sender, and what the next report will say."""
+    """The state of reports to one sender, and the content of the next one."""
 
     __slots__ = (
         "allowed",
