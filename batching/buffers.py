@@ -14,10 +14,13 @@ References:
     streaming systems", ICDE Workshops 2013.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batching.errors import DataflowError
 from sketches.arrays import Floats, Integers
@@ -63,6 +66,74 @@ class Batch:
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A matrix of buffers, with a dimension for each group of consumers that spread tuples alike.
+
+    >>> (pool,) = pools_of([2, 3, 3], shared=True, alike=[(1, 2)])
+    >>> pool.count, pool.receivers(5)
+    (6, ((0, 1), (1, 2), (2, 2)))
+
+    Attributes:
+        groups: the consumers of each dimension.
+        shape: how many instances each of them has.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many buffers there are."""
+        return math.prod(self.shape)
+
+    def receivers(self, place: int) -> tuple[tuple[int, int], ...]:
+        """Return the consumers that get what is in a buffer, each with its instance's number."""
+        found: list[tuple[int, int]] = []
+        for group, size in zip(reversed(self.groups), reversed(self.shape), strict=True):
+            place, number = divmod(place, size)
+            found[:0] = [(one, number) for one in group]
+        return tuple(found)
+
+    def sort(self, targets: Sequence[NDArray[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Sort tuples by the buffer that each belongs in, and in it as they came.
+
+        Args:
+            targets: for each dimension, the instance that is to get each tuple.
+
+        Returns:
+            The order, and where in it the tuples of each buffer begin; one more, for the end.
+        """
+        places = np.asarray(targets[0], np.intp)
+        for numbers, size in zip(targets[1:], self.shape[1:], strict=True):
+            places = places * size + numbers
+        starts = np.zeros(self.count + 1, dtype=np.intp)
+        starts[1:] = np.cumsum(np.bincount(places, minlength=self.count))
+        if self.count == 1:
+            return np.arange(len(places)), starts
+        few = np.min_scalar_type(self.count - 1)  # such are sorted faster
+        return np.argsort(places.astype(few), kind="stable"), starts
+
+
+def pools_of(
+    instances: Sequence[int], *, shared: bool = False, alike: Sequence[Sequence[int]] = ()
+) -> list[Pool]:
+    """Return the pools of one producer's buffers: one for all consumers, or one for each group.
+
+    Args:
+        instances: how many instances each consumer has.
+        shared: whether consumers that are not alike share buffers.
+        alike: consumers that spread tuples alike, by the same key over as many instances; each
+            group of them shares buffers in any case.
+    """
+    counts = [whole(f"instances[{n}]", c, at_least=1) for n, c in enumerate(instances)]
+    if not counts:
+        raise DataflowError("a producer without a consumer needs no buffers; name one")
+    groups = _groups(counts, alike)
+    together = [groups] if shared else [[group] for group in groups]
+    return [Pool(tuple(each), tuple(counts[group[0]] for group in each)) for each in together]
 
 
 @dataclass
@@ -113,24 +184,11 @@ class OutputBuffers:
         shared: bool = False,
         alike: Sequence[Sequence[int]] = (),
     ) -> None:
-        counts = [whole(f"instances[{n}]", c, at_least=1) for n, c in enumerate(instances)]
-        if not counts:
-            raise DataflowError("a producer without a consumer needs no buffers; name one")
-        self._instances, self._rules = counts, rules
-        groups = _groups(counts, alike)
-        # A pool is a matrix of buffers, with a dimension for each group of consumers.
-        self._pools = [groups] if shared else [[group] for group in groups]
-        self._shapes = [[counts[group[0]] for group in pool] for pool in self._pools]
+        self._pools = pools_of(instances, shared=shared, alike=alike)
+        self._instances, self._rules = list(instances), rules
         self._buffers = [
-            [self._buffer(pool, shape, place) for place in range(int(np.prod(shape)))]
-            for pool, shape in zip(self._pools, self._shapes, strict=True)
+            [_Buffer(pool.receivers(place)) for place in range(pool.count)] for pool in self._pools
         ]
-
-    @staticmethod
-    def _buffer(pool: list[tuple[int, ...]], shape: list[int], place: int) -> _Buffer:
-        numbers = np.unravel_index(place, shape)
-        pairs = zip(pool, numbers, strict=True)
-        return _Buffer(tuple((one, int(number)) for group, number in pairs for one in group))
 
     @property
     def count(self) -> int:
@@ -156,12 +214,10 @@ class OutputBuffers:
         rows = self._checked(columns, targets, sizes)
         weights = np.zeros(rows) if sizes is None else np.asarray(sizes, np.float64)
         sent: list[tuple[int, int, Batch]] = []
-        for which, (pool, shape) in enumerate(zip(self._pools, self._shapes, strict=True)):
-            places = np.ravel_multi_index([targets[group[0]] for group in pool], shape)
-            order = np.argsort(places, kind="stable")
-            cuts = np.searchsorted(places[order], np.arange(len(self._buffers[which]) + 1))
+        for which, pool in enumerate(self._pools):
+            order, starts = pool.sort([targets[group[0]] for group in pool.groups])
             for place, buffer in enumerate(self._buffers[which]):
-                mine = order[cuts[place] : cuts[place + 1]]
+                mine = order[starts[place] : starts[place + 1]]
                 for last, batch in self._fill(buffer, columns, mine, weights, now):
                     sent.append((last, which, batch))
         return [batch for _, _, batch in sorted(sent, key=lambda each: each[:2])]

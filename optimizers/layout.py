@@ -131,10 +131,46 @@ class Layout:
         """Return the owners of keys on an edge; None where its tuples are not spread by owner."""
         return self._owners[edge.name]
 
+    def alike(self, operator: str) -> tuple[tuple[Edge, ...], ...]:
+        """Return the edges out of an operator, those together that spread its tuples alike.
+
+        By those each tuple goes to instances of one number, from any sender. They may have
+        different nodes, as what goes to each is a parcel of its own.
+        """
+        return self._alike[operator]
+
     def local(self, operator: str, node: str) -> tuple[int, ...]:
         """Return the instances of an operator that are on a node."""
         nodes = self.homes[operator].nodes
         return tuple(number for number, name in enumerate(nodes) if name == node)
+
+    @cached_property
+    def _alike(self) -> dict[str, tuple[tuple[Edge, ...], ...]]:
+        found: dict[str, tuple[tuple[Edge, ...], ...]] = {}
+        for name in self.topology.order:
+            groups: list[list[Edge]] = []
+            for edge in self.topology.outputs(name):
+                same = (group for group in groups if self._are_alike(group[0], edge))
+                group = next(same, None)
+                if group is None:
+                    groups.append([edge])
+                else:
+                    group.append(edge)
+            found[name] = tuple(map(tuple, groups))
+        return found
+
+    def _are_alike(self, one: Edge, other: Edge) -> bool:
+        """Return whether two edges out of an operator send each tuple to the same number."""
+        job = self.topology
+        if job.key_columns(*one.name) != job.key_columns(*other.name):
+            return False
+        owners = self._owners[one.name], self._owners[other.name]
+        if owners != (None, None):
+            return owners[0] == owners[1]
+        # What is spread otherwise may go by where instances are, or by what they report.
+        groupings = job.grouping(*one.name), job.grouping(*other.name)
+        homes = [self.homes[edge.target].nodes for edge in (one, other)]
+        return groupings[0] == groupings[1] and homes[0] == homes[1] and not groupings[0].listens
 
     @cached_property
     def _ways(self) -> dict[tuple[int, Instance], int]:

@@ -1,13 +1,14 @@
 """Output buffers: nothing lost, nothing doubled, no batch for two instances, in order."""
 
 from collections import defaultdict
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batching.buffers import FlushRules, OutputBuffers
+from batching.buffers import FlushRules, OutputBuffers, pools_of
 from batching.errors import DataflowError
 from sketches.errors import InvalidValueError
 
@@ -121,6 +122,27 @@ def test_there_are_as_many_buffers_as_the_paper_says(stream, rules):
 
     assert sum(apart) == run(stream, rules, shared=False)[0].count
     assert np.prod(apart) == run(stream, rules, shared=True)[0].count
+
+
+@given(streams(), st.booleans())
+def test_pools_say_who_gets_which_tuples_in_which_order(stream, shared):
+    instances, alike, pieces = stream
+    columns, targets, _ = pieces[0]
+    pools = pools_of(instances, shared=shared, alike=alike)
+
+    found = defaultdict(list)
+    for pool in pools:
+        order, starts = pool.sort([targets[group[0]] for group in pool.groups])
+        assert (len(order), pool.count + 1) == (len(columns["number"]), len(starts))
+        for place, (start, end) in enumerate(pairwise(starts.tolist())):
+            assert [*order[start:end]] == sorted(order[start:end])
+            for who in pool.receivers(place):
+                found[who] += columns["number"][order[start:end]].tolist()
+
+    mine = expected((instances, alike, pieces[:1]))
+    everyone = {(number, one) for number, count in enumerate(instances) for one in range(count)}
+    assert everyone == set(found)
+    assert {who: sorted(got) for who, got in found.items() if got} == mine
 
 
 def test_consumers_that_are_alike_get_one_batch():

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouping.groupings import Fields, PartialKey
+from grouping.groupings import Fields, GroupTable, PartialKey
 from grouping.routing_table import RoutingTable
+from grouping.scheduling.baselines import ShortestQueue
 from optimizers import (
     Cluster,
     Deployment,
@@ -17,6 +18,7 @@ from optimizers import (
     Shuffle,
     Topology,
 )
+from optimizers.errors import InvalidKeyError
 from optimizers.layout import Instance, Layout, completed
 
 
@@ -193,3 +195,92 @@ class TestCompletedPlans:
         for operator in drawn.topology.operators:
             if operator.keyed and not operator.partial:
                 assert one.owners(operator.name) == other.owners(operator.name)
+
+
+def routed(layout, edge, sender, keys):
+    """The number of the instance that each key goes to by an edge, as a sender of it says."""
+    owners = layout.owners_on(edge)
+    if owners is not None:
+        return owners.assign(keys).tolist()
+    target = layout.topology.operator(edge.target)
+    node = layout.node_of(Instance(edge.source, sender))
+    router = layout.topology.grouping(*edge.name).router(
+        target.parallelism, sender=sender, local=layout.local(target.name, node)
+    )
+    return router.route(len(keys), keys).tolist()
+
+
+@given(layouts())
+def test_edges_that_are_alike_send_each_tuple_to_one_number_from_any_sender(layout):
+    job = layout.topology
+    for name in job.order:
+        groups = layout.alike(name)
+        assert list(job.outputs(name)) == sorted(sum(groups, ()), key=job.edges.index)
+        for group in groups:
+            assert 1 == len({job.key_columns(*edge.name) for edge in group})
+            assert 1 == len({job.operator(edge.target).parallelism for edge in group})
+            kinds = [range(-50, 50), [f"{number}" for number in range(50)]]
+            pairs = [(number, f"{number}") for number in range(50)]
+            for sender in range(job.operator(name).parallelism):
+                for keys in (kinds[0], kinds[1], pairs):
+                    ways = [tried(layout, edge, sender, keys) for edge in group]
+                    assert all(way == ways[0] for way in ways)
+
+
+def tried(layout, edge, sender, keys):
+    try:
+        return routed(layout, edge, sender, list(keys))
+    except InvalidKeyError as error:  # a table names keys of another kind
+        return str(error)
+
+
+TWO = (
+    Topology.source("s", parallelism=2)
+    .then("a", key="k", after="s", parallelism=2)
+    .then("b", key="k", after="s", parallelism=2)
+    .then("c", after="s", parallelism=2)
+    .then("d", after="s", parallelism=2)
+)
+
+
+def alike(plan=None, job=TWO):
+    layout = Layout.of(job, Cluster.uniform(2), plan or Plan())
+    return {tuple(edge.target for edge in group) for group in layout.alike("s")}
+
+
+TABLE = GroupTable([7], [3], 128)
+BACK = Deployment(("node-1", "node-0"), (1, 0) * 64)
+
+
+@pytest.mark.parametrize(
+    ("plan", "groups"),
+    [
+        (Plan(), {("a", "b"), ("c", "d")}),
+        (Plan(parallelism={"a": 3}), {("a",), ("b",), ("c", "d")}),
+        (Plan(parallelism={"a": 3, "b": 3, "d": 3}), {("a", "b"), ("c",), ("d",)}),
+        (Plan(routing={"b": TABLE}), {("a",), ("b",), ("c", "d")}),
+        (Plan(routing={"a": TABLE, "b": TABLE}), {("a", "b"), ("c", "d")}),
+        (Plan(placement={"a": BACK}), {("a",), ("b",), ("c", "d")}),
+        (Plan(placement={"a": BACK, "b": BACK}), {("a", "b"), ("c", "d")}),
+        (Plan(placement={"c": Deployment(("node-1", "node-0"))}), {("a", "b"), ("c",), ("d",)}),
+        (Plan(scheduling={("s", "c"): LocalOrShuffle()}), {("a", "b"), ("c",), ("d",)}),
+    ],
+)
+def test_what_is_alike_follows_the_plan(plan, groups):
+    assert groups == alike(plan)
+
+
+def test_keyed_consumers_on_other_nodes_are_alike():
+    there = Layout.of(TWO, Cluster.uniform(2), Plan()).homes["a"].groups
+    moved = Deployment(("node-1", "node-1"), there)
+
+    assert {("a", "b"), ("c", "d")} == alike(Plan(placement={"a": moved}))
+
+
+def test_other_columns_or_groups_or_what_listens_are_not_alike():
+    job = Topology.source("s").then("a", key="k", after="s").then("b", key="j", after="s")
+    job = job.then("c", key="k", after="s", key_groups=7)
+    spread = {"after": "s", "grouping": ShortestQueue(), "edge_key": "k"}
+    job = job.then("d", **spread).then("e", **spread)
+
+    assert {("a",), ("b",), ("c",), ("d",), ("e",)} == alike(job=job)

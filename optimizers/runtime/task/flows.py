@@ -48,8 +48,14 @@ class FlowCounter:
         self._sums: dict[tuple[int, int], list[int]] = {}
         self.rows = self.bytes = self.local_bytes = 0
 
-    def add(self, parcel: Parcel, *, local: bool = False) -> None:
-        """Count one parcel more, and whether it stays on its node."""
+    def add(self, parcel: Parcel, *, local: bool = False, body: int | None = None) -> None:
+        """Count one parcel more.
+
+        Args:
+            parcel: the parcel.
+            local: whether it stays on its node.
+            body: the checksum of its body, if that is known.
+        """
         rows, size = parcel.rows, parcel.size
         self.rows += rows
         self.bytes += size
@@ -58,7 +64,8 @@ class FlowCounter:
         sums[0] += 1
         sums[1] += rows
         sums[2] += size
-        sums[3] = (sums[3] + parcel.digest) & _DIGESTS
+        digest = parcel.digest if body is None else parcel.digest_with(body)
+        sums[3] = (sums[3] + digest) & _DIGESTS
         if local:
             sums[4] += rows
             sums[5] += size

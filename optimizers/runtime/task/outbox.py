@@ -1,26 +1,25 @@
 """The outbox of an instance: routes what it emits, packs it, and counts what went where."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from optimizers.errors import FoldError, InvalidKeyError
+from batching.buffers import pools_of
+from grouping.key_batch import KeyBatch
 from optimizers.folds.casting import bytes_in
 from optimizers.folds.key_codes import take_rows
 from optimizers.layout import Instance
 from optimizers.operators import Edge
-from optimizers.runtime.observe.group_loads import BytesOut
 from optimizers.runtime.observe.observation import Sighting
-from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.task.parcels import Parcel, packed
+from optimizers.runtime.task.lanes import Lane, Spread
+from optimizers.runtime.task.parcels import Parcel, checksum, packed
 from optimizers.runtime.work import Work
-from optimizers.statistics import Probe
 from sketches.arrays import Floats, Parts
 
 # Tuples are routed as many at a time as stay in the cache, and few enough to be packed well.
@@ -29,11 +28,14 @@ _BYTES_AT_ONCE = 64 << 20  # where tuples are large; Arrow counts text in 31 bit
 
 
 class Outbox:
-    """Sends the tuples of one instance along one edge.
+    """Sends the tuples of one instance along its edges.
+
+    Edges that spread tuples alike (`Layout.alike`) share a pool of buffers: tuples are routed,
+    sorted and packed once for all of them, and each gets parcels of its own with the same body.
 
     Args:
         work: the job.
-        edge: the edge.
+        edges: the edges, all out of one operator.
         instance: who sends.
         sender: the number by which its parcels are known.
         bad: where tuples go that have no key.
@@ -48,49 +50,34 @@ class Outbox:
     def __init__(  # noqa: PLR0913
         self,
         work: Work,
-        edge: Edge,
+        edges: Sequence[Edge],
         instance: Instance,
         sender: int,
         bad: BadRows,
         *,
         place: str | None = None,
     ) -> None:
-        topology = work.topology
-        self._edge = edge
-        self._number = topology.edges.index(edge)
-        self._columns = topology.key_columns(*edge.name)
-        self._seed = topology.seed
-        self._stage = work.layout.stage_of[edge.source]
-        self._sender = sender
+        layout, source = work.layout, edges[0].source
         self.sent = FlowCounter()
         self.seconds = 0.0
         self.observed: list[Sighting] = []
         self._bad = bad
-        self._largest = work.batch.get(edge.source, work.settings.parcel)
-        self._probe = EdgeProbe(work, edge, sender)
+        self._seed = work.topology.seed
+        self._largest = work.batch.get(source, work.settings.parcel)
         self._waiting: list[pa.RecordBatch] = []
+        self._groups: list[Parts | None] = []
         self._rows = 0
         self._bytes = 0
-        self._parcels = 0
-        self._target = target = topology.operator(edge.target)
-        self._grouping = topology.grouping(*edge.name)
-        self._owners = work.layout.owners_on(edge)
-        local = work.layout.local(target.name, work.layout.node_of(instance))
-        self._router = self._grouping.router(target.parallelism, sender=sender, local=local)
         # Where this runs may be another place than was planned.
-        place = work.layout.node_of(instance) if place is None else place
-        self._local = frozenset(work.layout.local(target.name, place))
-        self._remote = np.array(
-            [number not in self._local for number in range(target.parallelism)], dtype=np.bool_
-        )
-        self._place = place
-        source = topology.operator(edge.source)
-        counts = source.keyed and Probe.GROUPS in work.settings.observes
-        self._by_group = BytesOut(source.key_groups) if counts else None
-        self._groups: list[Parts | None] = []
-        self._tasks = [
-            work.layout.next_task(self._stage, Instance(target.name, number))
-            for number in range(target.parallelism)
+        place = layout.node_of(instance) if place is None else place
+        self._lanes = [Lane(work, edge, sender, place, self.sent) for edge in edges]
+        groups = [[edge for edge in group if edge in edges] for group in layout.alike(source)]
+        alike = [[edges.index(edge) for edge in group] for group in groups if group]
+        counts = [lane.target.parallelism for lane in self._lanes]
+        node = layout.node_of(instance)
+        self._spreads = [
+            Spread.of(pool, self._lanes, sender, work, node)
+            for pool in pools_of(counts, alike=alike)
         ]
 
     def send(self, tuples: pa.RecordBatch, groups: Parts | None = None) -> Iterator[Parcel]:
@@ -128,74 +115,57 @@ class Outbox:
     def finish(self) -> Iterator[Parcel]:
         """Yield parcels of all that is still here, and see what was observed; nothing follows."""
         yield from self.close()
-        self.observed += self._probe.tell()
+        self.observed += [seen for lane in self._lanes for seen in lane.probe.tell()]
 
     def group_sums(self) -> Floats | None:
         """Return by key group the bytes that were sent, and those to other machines.
 
         None where the key group of some tuple is not known.
         """
-        if self._by_group is None:
-            return None
-        sent = self.sent
-        return self._by_group.sums(sent.bytes, sent.bytes - sent.local_bytes)
+        sums = [lane.group_sums() for lane in self._lanes]
+        known = [each for each in sums if each is not None]
+        return np.sum(known, axis=0) if len(known) == len(sums) else None
 
     def _groups_waiting(self) -> Parts | None:
         known = [groups for groups in self._groups if groups is not None]
         return np.concatenate(known) if len(known) == len(self._groups) else None
 
     def _pack(self, table: pa.Table, groups: Parts | None) -> Iterator[Parcel]:
-        """Sort tuples by target and pack them."""
-        if self._grouping.needs_key:
-            table = self._bad.with_key(table, self._edge, self._columns, self._target)
-            if not len(table):
-                return
-        targets = self._targets(table)
-        if self._by_group is not None:
-            self._by_group.add(table, groups, self._remote[targets])
-        counts = np.bincount(targets, minlength=len(self._tasks))
-        if len(self._tasks) > 1:
-            table = take_rows(table, _stable_order(targets, len(self._tasks)))
+        """Sort tuples by target and pack them, pool by pool."""
+        read: dict[tuple[str, ...], KeyBatch] = {}
+        for spread in self._spreads:
+            tuples, keys = table, None
+            if spread.grouping.needs_key:
+                tuples = self._with_key(table, spread)
+                if not len(tuples):
+                    continue
+                keys = read.get(spread.columns)
+                if keys is None:
+                    where = f"edge {spread.lanes[0].edge}"
+                    keys = key_batch(tuples, spread.columns, where, self._seed)
+                    read[spread.columns] = keys
+            targets = spread.targets(len(tuples), keys)
+            for lane in spread.lanes:
+                lane.look(tuples, keys, groups, targets)
+            yield from self._packed(spread, tuples, targets)
+
+    def _with_key(self, table: pa.Table, spread: Spread) -> pa.Table:
+        """Return the tuples that have a key; each edge's target is told of the others."""
+        tuples = table
+        for lane in spread.lanes:
+            tuples = self._bad.with_key(table, lane.edge, spread.columns, lane.target)
+        return tuples
+
+    def _packed(self, spread: Spread, table: pa.Table, targets: Parts) -> Iterator[Parcel]:
+        pool = spread.pool
+        order, starts = pool.sort([targets])
+        if pool.count > 1:
+            table = take_rows(table, order)
         (batch,) = table.combine_chunks().to_batches()
-        start = 0
-        for target, count in enumerate(counts.tolist()):
-            for first in range(start, start + count, self._largest):
-                rows = min(self._largest, start + count - first)
-                yield self._parcel(target, batch.slice(first, rows))
-            start += count
-
-    def _parcel(self, target: int, tuples: pa.RecordBatch) -> Parcel:
-        parcel = Parcel(
-            self._tasks[target],
-            self._number,
-            target,
-            self._sender,
-            self._parcels,
-            len(tuples),
-            packed(tuples),
-            self._place,
-        )
-        self._parcels += 1
-        self.sent.add(parcel, local=target in self._local)
-        return parcel
-
-    def _targets(self, table: pa.Table) -> Parts:
-        """Return the instance that each tuple goes to."""
-        if not self._grouping.needs_key:
-            return self._router.route(len(table))
-        keys = key_batch(table, self._columns, f"edge {self._edge}", self._seed)
-        self._probe.look(table, keys)
-        try:
-            if self._owners is not None:
-                return self._owners.assign(keys)
-            return self._router.route(len(table), keys)
-        except InvalidKeyError as error:
-            raise FoldError(f"edge {self._edge}: {error}") from error
-
-
-def _stable_order(targets: Parts, number: int) -> NDArray[np.intp]:
-    """Return the order that brings tuples of one target together; few numbers sort faster."""
-    small = targets.astype(
-        np.uint8 if number <= 1 << 8 else np.uint16 if number <= 1 << 16 else np.uint32
-    )
-    return np.argsort(small, kind="stable")
+        for place, (start, end) in enumerate(pairwise(starts.tolist())):
+            for first in range(start, end, self._largest):
+                some = batch.slice(first, min(self._largest, end - first))
+                body = packed(some)
+                checked = checksum(body)
+                for number, instance in pool.receivers(place):
+                    yield self._lanes[number].parcel(instance, len(some), body, checked)

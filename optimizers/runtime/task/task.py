@@ -22,7 +22,7 @@ from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.collecting import collector, passed_on
-from optimizers.runtime.task.flows import FlowCounter, added_up
+from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.keyed import KeyedInstance, KeyedWork
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.output import write_output
@@ -219,7 +219,7 @@ class Worker:
         self._calls: list[tuple[float, float, float, float]] = []
         edges = work.topology.outputs(instance.operator)
         attached = work.layout.attached
-        self._outboxes = [self._outbox(edge) for edge in edges if edge.target not in attached]
+        self._outbox = self._outbox_of([edge for edge in edges if edge.target not in attached])
         self._attached = [
             (edge, self._beside(edge.target)) for edge in edges if edge.target in attached
         ]
@@ -299,16 +299,16 @@ class Worker:
         if not len(tuples):
             return
         self._emitted += len(tuples)
-        for outbox in self._outboxes:
-            yield from self._with_place(outbox.send(tuples, groups))
+        if self._outbox is not None:
+            yield from self._with_place(self._outbox.send(tuples, groups))
         for edge, worker in self._attached:
             yield from worker._take(tuples, edge)  # noqa: SLF001  # one of its own kind
-        if not self._outboxes and not self._attached and self._work.settings.keep_output:
+        if self._outbox is None and not self._attached and self._work.settings.keep_output:
             self._output.append(tuples)
 
     def _finish(self) -> Iterator[Parcel]:
-        for outbox in self._outboxes:
-            yield from self._with_place(outbox.finish())
+        if self._outbox is not None:
+            yield from self._with_place(self._outbox.finish())
         for _, worker in self._attached:
             yield from worker._finish()  # noqa: SLF001
         output: tuple[OutputFile, ...] = ()
@@ -320,7 +320,8 @@ class Worker:
 
     def _report(self, output: tuple[OutputFile, ...]) -> TaskReport:
         """Put together what all parts of the task have done; nothing else fills a report."""
-        keyed, boxes = self._keyed, self._outboxes
+        keyed, box = self._keyed, self._outbox
+        sent = FlowCounter() if box is None else box.sent
         return TaskReport(
             operator=self._instance.operator,
             instance=self._instance.number,
@@ -328,7 +329,7 @@ class Worker:
             tuples=self._tuples,
             emitted=self._emitted,
             seconds=self._seconds + keyed.seconds,
-            shipping=sum(box.seconds for box in boxes),
+            shipping=0.0 if box is None else box.seconds,
             wall=self._wall + keyed.wall,
             keeping=keyed.keeping,
             reading=self._reading,
@@ -343,8 +344,8 @@ class Worker:
             hot_keys=keyed.hottest[0],
             hot_tuples=keyed.hottest[1],
             host=self._host or "",
-            bytes_out=sum(box.sent.bytes for box in boxes),
-            remote_out=sum(box.sent.bytes - box.sent.local_bytes for box in boxes),
+            bytes_out=sent.bytes,
+            remote_out=sent.bytes - sent.local_bytes,
             state_size=np.array(keyed.state_size, dtype=np.int64),
             calls=keyed.calls + len(self._calls),
             call_sums=call_sums(self._calls) if self._calls else keyed.call_sums,
@@ -360,24 +361,25 @@ class Worker:
             output=output,
             bad=self._bad.counts,
             received=self.received.flows(),
-            sent=added_up(box.sent.flows() for box in boxes),
+            sent=sent.flows(),
             observed=[
                 *keyed.keys.named,
-                *(seen for box in boxes for seen in box.observed),
+                *(() if box is None else box.observed),
                 *(() if self._meter is None else self._meter.tell()),
             ],
         )
 
     def _sent_by_group(self) -> dict[str, Floats]:
         """Return what was sent of the key groups that had tuples; nothing where not known."""
-        sums = [box.group_sums() for box in self._outboxes]
         groups = self._keyed.groups.groups
-        if not len(groups) or any(each is None for each in sums):
+        if not len(groups):
             return {}
-        total = sum(
-            (each[:, groups] for each in sums if each is not None), np.zeros((2, len(groups)))
-        )
-        return {"group_out": total[0], "group_remote_out": total[1]}
+        total: Floats | None = np.zeros((2, int(groups.max()) + 1))
+        if self._outbox is not None:
+            total = self._outbox.group_sums()
+        if total is None:
+            return {}
+        return {"group_out": total[0, groups], "group_remote_out": total[1, groups]}
 
     def _beside(self, target: str) -> "Worker":
         """Return who goes on with what this instance sends to an operator that is attached."""
@@ -387,8 +389,10 @@ class Worker:
             self._work, self._ticket, instance, self._sender, known_as=known_as, host=host
         )
 
-    def _outbox(self, edge: Edge) -> Outbox:
-        return Outbox(self._work, edge, self._instance, self._sender, self._bad, place=self.place)
+    def _outbox_of(self, edges: list[Edge]) -> Outbox | None:
+        if not edges:
+            return None
+        return Outbox(self._work, edges, self._instance, self._sender, self._bad, place=self.place)
 
     def _with_place(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
         with self._place_noted():

@@ -105,6 +105,8 @@ def jobs(draw, most=6, *, least=1, partial=True):
         kinds = ["stateless", "attached", "keyed", "keyed", "keyed", "source"]
         kinds += ["partial"] if partial else []
         feeding = [n for n, step in steps.items() if step.emit != "nothing"]
+        kept = [operator for operator in operators if operator.keyed]
+        kinds += ["twin"] * bool(kept)  # gets the same tuples as another, by the same key
         if number + 1 == least:  # where several are wanted, some are to be connected
             kinds.remove("source")
         kind = draw(st.sampled_from(kinds)) if feeding else "source"
@@ -112,8 +114,13 @@ def jobs(draw, most=6, *, least=1, partial=True):
             chosen = draw(st.lists(st.sampled_from(feeding), min_size=1, max_size=3, unique=True))
         if kind == "attached":
             chosen = chosen[:1]
-        if kind in {"keyed", "partial"}:
-            made = draw(_keyed(name, chosen, steps, split=kind == "partial"))
+        if kind in {"keyed", "partial", "twin"}:
+            twin = draw(st.sampled_from(kept)) if kind == "twin" else None
+            made = (
+                _twin(name, twin, edges, steps)
+                if twin is not None
+                else draw(_keyed(name, chosen, steps, split=kind == "partial"))
+            )
             if made is not None:
                 operator, added, steps[name] = made
                 operators.append(operator)
@@ -152,6 +159,12 @@ def jobs(draw, most=6, *, least=1, partial=True):
             spread += [] if key is None else [Fields(), PartialKey(), WChoices()]
             edges.append(Edge(source, name, draw(st.sampled_from(spread)), key))
     return Drawn(Topology(tuple(operators), tuple(edges)), steps, columns)
+
+
+def _twin(name, first, edges, steps):
+    """The same operator, its edges and its step under another name."""
+    added = [replace(edge, target=name) for edge in edges if edge.target == first.name]
+    return replace(first, name=name), added, steps[first.name]
 
 
 @st.composite

@@ -68,6 +68,35 @@ def state_of(run, operator, key, value="count"):
     return dict(zip(state.column(key).to_pylist(), state.column(value).to_pylist(), strict=True))
 
 
+def test_consumers_that_share_parcels_stay_exact_as_plans_change_one_of_them(spark, tmp_path):
+    job = Job.source("in", parallelism=2)
+    for name in ("seen", "spent", "too"):
+        fold = Sum("spent") if name == "spent" else Count()
+        job = job.then(name, key="user", after="in", parallelism=3, apply=fold)
+    scripted = Scripted(
+        (
+            Plan(),
+            Plan(parallelism={"too": 2}),
+            Plan(routing={"spent": RoutingTable([1, 2], [2, 0], 3)}, parallelism={"too": 3}),
+        )
+    )
+    run = SparkEngine(checkpoint=str(tmp_path), spark=spark, every=1).run(job, [], scripted)
+    given, alike = [tuples(batch, 400) for batch in range(4)], []
+
+    for table in given:
+        run.execute(frame(spark, table))
+        alike.append([len(group) for group in run.layout.alike("in")])
+        together = {edge.bytes for edge in run.batches[-1].edges.values()}
+        assert len(together) <= len(alike[-1])  # those that share, have the same bytes
+
+    assert [[3], [3], [2, 1], [2, 1]] == alike
+    whole = pa.concat_tables(given).group_by("user").aggregate([("spent", "sum")])
+    counts = counted(given, "user")
+    assert counts == state_of(run, "seen", "user") == state_of(run, "too", "user")
+    spent = dict(zip(whole["user"].to_pylist(), whole["spent_sum"].to_pylist(), strict=True))
+    assert spent == state_of(run, "spent", "user", "sum")
+
+
 def test_a_chain_counts_as_one_instance_would(spark, tmp_path):
     job = Job.source("in", parallelism=2).then("by_user", key="user", parallelism=3)
     job = job.then("by_place", key="place", parallelism=2)

@@ -44,7 +44,7 @@ def box(grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key
 
 def outbox_of(work, edge, instance=0, sender=0):
     bad = BadRows(work.location, Attempt(edge.source, sender, 7, "x"))
-    return Outbox(work, edge, Instance(edge.source, instance), sender, bad)
+    return Outbox(work, [edge], Instance(edge.source, instance), sender, bad)
 
 
 def sent(outbox, batches):
