@@ -8,6 +8,7 @@ from optimizers.errors import InvalidValueError
 from sketches.checks import amount, number
 
 Links = Literal["nodes", "pairs", "edges"]
+Buffers = Literal["distinct", "alike", "shared"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,11 @@ class Network:
         remote_per_byte: how many more each end pays for each byte of it.
         linger: how many seconds the first tuple of a batch may wait for the others; if infinite,
             until the batch is full or the sending operator has ended.
+        buffers: which edges out of an operator share batches: none (``"distinct"``); those by which
+            each tuple goes to instances of one number (``"alike"``); or all (``"shared"``), with a
+            batch for each combination of their instances, which fill more slowly. A batch that is
+            shared is packed once, which takes ``per_byte``, and is sent to one instance by each
+            edge, which takes all the rest each time. Edges that listen share none.
 
     References:
         M. J. Sax, M. Castellanos, Q. Chen, M. Hsu, "Aeolus: An optimizer for distributed
@@ -61,6 +67,7 @@ class Network:
     remote_per_batch: float = 0.0
     remote_per_byte: float = 0.0
     linger: float = math.inf
+    buffers: Buffers = "distinct"
 
     def __post_init__(self) -> None:
         for name in (
@@ -75,9 +82,11 @@ class Network:
         for name in ("bandwidth", "rack_bandwidth"):
             if getattr(self, name) != math.inf:
                 object.__setattr__(self, name, number(name, getattr(self, name), above=0))
-        if self.links not in get_args(Links):
-            known = ", ".join(map(repr, get_args(Links)))
-            raise InvalidValueError(f"links={self.links!r} is unknown; say one of {known}")
+        for name, kinds in (("links", Links), ("buffers", Buffers)):
+            given = getattr(self, name)
+            if given not in get_args(kinds):
+                known = ", ".join(map(repr, get_args(kinds)))
+                raise InvalidValueError(f"{name}={given!r} is unknown; say one of {known}")
         if self.linger != math.inf:
             object.__setattr__(self, "linger", amount("linger", self.linger))
 
@@ -101,9 +110,15 @@ class Network:
         """Whether a batch to another node costs both ends."""
         return self.remote_per_batch > 0 or self.remote_per_byte > 0
 
-    def cost(self, size: float, *, remote: bool = False) -> float:
-        """Return how many seconds a batch of ``size`` bytes costs its sender."""
-        own = self.per_batch + size * self.per_byte
+    def cost(self, size: float, *, remote: bool = False, again: bool = False) -> float:
+        """Return how many seconds a batch of ``size`` bytes costs its sender.
+
+        Args:
+            size: its bytes.
+            remote: whether it goes to another node.
+            again: whether it was packed already, for another edge.
+        """
+        own = self.per_batch if again else self.per_batch + size * self.per_byte
         return own + self.received(size) if remote else own
 
     def received(self, size: float) -> float:

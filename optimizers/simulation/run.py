@@ -140,7 +140,7 @@ class Running:
         if self._happening is None and self._depends(plan, layout):
             self._happening = self._follow(before, now)
         if self._happening is not None:
-            self._happening.begin(plan, self.conversations, self._sharing.cores, now)
+            self._happening.begin(plan, layout, self.conversations, self._sharing.cores, now)
         stretch = Stretch(number, now, layout, machines, moves=moves)
         stretch.flows = {name: EdgeFlow() for name in self.edge_runs}
         names = {number: name for name, number in self._nodes.items()}
@@ -208,7 +208,8 @@ class Running:
         if any(size > 1 and job.outputs(name) for name, size in plan.batch.items()):
             return True
         listens = any(job.grouping(*edge.name).listens for edge in job.edges)
-        return (self.network.charges and listens) or self._sharing.shares
+        packs_once = self.network.buffers != "distinct"
+        return (self.network.charges and (listens or packs_once)) or self._sharing.shares
 
     def _follow(self, nodes: Mapping[str, Sequence[int]], now: float) -> EventRun:
         """Follow events from now on."""

@@ -1,24 +1,23 @@
-"""The tuples of one edge that wait at their senders until a batch is full."""
+"""The tuples that wait at their senders until a batch is full, and leave together.
 
-from collections import deque
+Which edges share batches says `Network.buffers`, as `batching.buffers` has it: each has its own, or
+those have one that spread tuples alike, or all of an operator. Edges that listen are always alone:
+where they send a tuple may depend on what came of the one before.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from grouping.feedback import Message
-from grouping.owners import KeyOwners
-from grouping.routers import Router
-from optimizers.simulation.edges import EdgeRun
-from optimizers.simulation.observation import EdgeFlow
+from optimizers.layout import Layout
+from optimizers.simulation.events.edges import EventEdge
+from optimizers.simulation.network import Buffers
 from optimizers.simulation.queues.conversation import Conversation
-
-_AHEAD = 256  # choices that need no key are made this many at once
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
-    """Tuples of one sender that leave together for one instance.
+class Load:
+    """Tuples of one sender that travel together to one instance.
 
     Attributes:
         way: their edge.
@@ -27,21 +26,17 @@ class Batch:
         rows: the tuples.
         carried: what travels with each.
         size: how many bytes they have.
-        closed: when it was settled that they leave; None as long as more may come.
-        gone: whether they leave or have left, and do not wait for their sender any more.
-        cause: which of those that leave at one time it is, see `events.loop`.
+        closed: when it was settled that they leave.
         conversation: the conversation to which they are reported, if any.
     """
 
-    way: "EdgeBatches"
+    way: EventEdge
     sender: int
     instance: int
-    rows: list[int] = field(default_factory=list)
-    carried: list[Message] = field(default_factory=list)
-    size: float = 0.0
-    closed: float | None = None
-    gone: bool = False
-    cause: int = 0
+    rows: list[int]
+    carried: list[Message]
+    size: float
+    closed: float
     conversation: Conversation | None = None
 
     @property
@@ -50,101 +45,115 @@ class Batch:
         return self.way.starts[self.sender] != self.way.ends[self.instance]
 
 
-class EdgeBatches:
-    """One edge: whom its tuples are sent to one by one, and the batches that are not full.
-
-    Args:
-        edge_run: the edge.
-        rank: of the operator that sends, in the order of the job.
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Tuples of one sender that leave together: for one instance by each edge of a pool.
 
     Attributes:
-        open: batches that are not full, by sender and instance.
-        limit: how many tuples a batch may have.
-        conversation: the conversation, where those who send listen.
-        codes: the code of the key of each tuple of the run, for a conversation.
-        sent: the tuples that were sent in this epoch, each with both instances.
-        flow: how many these were.
-        starts: the number of the node of each instance that sends.
-        ends: the same of those that are sent to.
+        pool: their edges.
+        sender: which instance sends.
+        instances: for each edge, which instance they are for.
+        conversations: for each edge, the conversation to which they are reported, if any.
+        rows: the tuples.
+        carried: for each edge, what travels with each.
+        size: how many bytes they have.
+        closed: when it was settled that they leave; None as long as more may come.
+        gone: whether they leave or have left, and do not wait for their sender any more.
+        cause: which of those that leave at one time it is, see `events.loop`.
     """
 
-    def __init__(self, edge_run: EdgeRun, rank: int) -> None:
-        self.edge_run = edge_run
-        self.rank = rank
-        self.open: dict[tuple[int, int], Batch] = {}
-        self.limit = 1
-        self.conversation: Conversation | None = None
-        self.codes: list[int] = []
-        self.sent: list[tuple[int, int, int]] = []
-        self.flow = EdgeFlow()
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.sizes: list[float] = edge_run.tuples.sizes.tolist()
-        self._ownership: KeyOwners | None = None
-        self._owners: list[int] | None = None
-        self._ahead: dict[int, tuple[Router, deque[int]]] = {}
-        self._made_for: Any = None
+    pool: "Pool"
+    sender: int
+    instances: tuple[int, ...]
+    conversations: list[Conversation | None]
+    carried: list[list[Message]]
+    rows: list[int] = field(default_factory=list)
+    size: float = 0.0
+    closed: float | None = None
+    gone: bool = False
+    cause: int = 0
 
-    def locate(self) -> None:
-        """Learn where instances are by now."""
-        self.starts = self.edge_run.source.nodes.tolist()
-        self.ends = self.edge_run.target.nodes.tolist()
-
-    def under(self, limit: int, conversation: Conversation | None) -> bool:
-        """Go by what the edge says from now on, and return whether open batches must leave."""
-        edge_run = self.edge_run
-        made_for = limit, edge_run.grouping, edge_run.instances, conversation
-        changed = self._made_for not in (None, made_for)
-        self._made_for = made_for
-        self.limit, self.conversation = limit, conversation
-        if conversation is not None and not self.codes:
-            self.codes = edge_run.codes().tolist()
-        if edge_run.ownership != self._ownership:
-            self._ownership = edge_run.ownership
-            owners = edge_run.owners()
-            self._owners = None if owners is None else owners.tolist()
-        return changed
-
-    def choose(self, sender: int, row: int) -> int:
-        """Return the instance that the next tuple of a sender is sent to, as routers say."""
-        if self._owners is not None:
-            return self._owners[row]
-        edge_run = self.edge_run
-        if edge_run.needs_key:
-            return int(edge_run.route_from(sender, np.array([row]))[0])
-        router = edge_run.router(sender)
-        known = self._ahead.get(sender)
-        if known is None or known[0] is not router:
-            known = self._ahead[sender] = router, deque()
-        ahead = known[1]
-        if not ahead:
-            ahead.extend(router.route(_AHEAD).tolist())
-        return ahead.popleft()
-
-    def put(self, sender: int, instance: int, row: int, carried: Message) -> Batch:
-        """Put a tuple into its batch."""
-        batch = self.open.get((sender, instance))
-        if batch is None:
-            batch = self.open[sender, instance] = Batch(
-                self, sender, instance, conversation=self.conversation
+    def loads(self, now: float) -> list[Load]:
+        """Return what goes to each instance, in the order of the edges."""
+        closed = now if self.closed is None else self.closed
+        return [
+            Load(way, self.sender, instance, self.rows, carried, self.size, closed, conversation)
+            for way, instance, carried, conversation in zip(
+                self.pool.ways, self.instances, self.carried, self.conversations, strict=True
             )
-        size = self.sizes[row]
+        ]
+
+
+class Pool:
+    """The batches that some edges out of an operator share, and that are not full.
+
+    Args:
+        ways: the edges.
+
+    Attributes:
+        ways: the edges.
+        open: the batches, by sender and an instance for each edge.
+    """
+
+    def __init__(self, ways: Sequence[EventEdge]) -> None:
+        self.ways = tuple(ways)
+        self.open: dict[tuple[int, tuple[int, ...]], Batch] = {}
+
+    @property
+    def limit(self) -> int:
+        """How many tuples a batch may have."""
+        return self.ways[0].limit
+
+    def put(self, sender: int, chosen: Sequence[tuple[int, Message]], row: int) -> Batch:
+        """Put a tuple into its batch.
+
+        Args:
+            sender: who sends it.
+            chosen: for each edge, the instance that is to get it, and what travels with it.
+            row: the tuple.
+        """
+        instances = tuple([instance for instance, _ in chosen])
+        batch = self.open.get((sender, instances))
+        if batch is None:
+            conversations = [way.conversation for way in self.ways]
+            carried: list[list[Message]] = [[] for _ in self.ways]
+            batch = Batch(self, sender, instances, conversations, carried)
+            self.open[sender, instances] = batch
+        for way, (instance, carries), along in zip(self.ways, chosen, batch.carried, strict=True):
+            along.append(carries)
+            way.count(sender, instance, row)
         batch.rows.append(row)
-        batch.carried.append(carried)
-        batch.size += size
-        self.sent.append((row, sender, instance))
-        self.flow.tuples += 1
-        self.flow.bytes += size
-        if self.starts[sender] == self.ends[instance]:
-            self.flow.local += 1
-            self.flow.local_bytes += size
+        batch.size += self.ways[0].sizes[row]
         return batch
 
     def close(self, batch: Batch, now: float) -> None:
         """Let no more tuples into a batch."""
         batch.closed = now
-        del self.open[batch.sender, batch.instance]
+        del self.open[batch.sender, batch.instances]
 
     def waiting(self) -> list[Batch]:
-        """Return the batches that are not full, by sender and instance."""
+        """Return the batches that are not full, by sender and instances."""
         return [self.open[ends] for ends in sorted(self.open)]
+
+
+def pooled(
+    operator: str, ways: Sequence[EventEdge], layout: Layout, buffers: Buffers
+) -> list[tuple[EventEdge, ...]]:
+    """Return the edges out of an operator, those together that share batches.
+
+    Args:
+        operator: the operator.
+        ways: its edges.
+        layout: the job as laid out.
+        buffers: see `Network.buffers`.
+    """
+    by_name = {way.edge_run.edge.name: way for way in ways}
+    if buffers == "alike":
+        groups = [tuple(by_name[edge.name] for edge in each) for each in layout.alike(operator)]
+    elif buffers == "shared":
+        quiet = tuple(way for way in ways if way.conversation is None)
+        groups = [quiet] * bool(quiet)
+        groups += [(way,) for way in ways if way.conversation is not None]
+    else:
+        groups = [(way,) for way in ways]
+    return sorted(groups, key=lambda group: ways.index(group[0]))

@@ -20,8 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grouping.feedback import Message
-from optimizers.simulation.events.batches import Batch, EdgeBatches
+from optimizers.simulation.events.batches import Batch, Load, Pool
 from optimizers.simulation.events.cores import Cores
+from optimizers.simulation.events.edges import EventEdge
 from optimizers.simulation.events.operators import EventOperator, Item
 from optimizers.simulation.events.travel import Trip
 from optimizers.simulation.network import Network
@@ -82,9 +83,9 @@ class Events:
             item = Item(row, -1, instance, time, None, None)
             self._push(time, _ARRIVES, (time, _FULL, -1, 0), (operator, instance, [item]))
 
-    def leave(self, batch: Batch, departure: float) -> None:
-        """Let a batch leave later that has been closed."""
-        self._leave(batch, departure, _FULL)
+    def leave(self, load: Load, departure: float) -> None:
+        """Let tuples leave later of which that was settled."""
+        self._leave(load, departure, _FULL)
 
     def arrive(self, operator: EventOperator, instance: int, item: Item, closed: float) -> None:
         """Let a tuple arrive later, given when it was settled that it leaves."""
@@ -107,13 +108,12 @@ class Events:
         for operator, instance in self._cores.fit(cores):
             self._work(operator, instance)
 
-    def expire(self, way: EdgeBatches) -> None:
-        """Let all open batches of an edge leave, as soon as their senders can."""
-        operator = self._sources[way]
-        for batch in way.waiting():
-            way.close(batch, self.now)
+    def expire(self, pool: Pool) -> None:
+        """Let all open batches of a pool leave, as soon as their senders can."""
+        for batch in pool.waiting():
+            pool.close(batch, self.now)
             self._send_when_idle(batch, _IN_TIME)
-        self._wake(operator)
+        self._wake(self._sources[pool.ways[0]])
 
     def advance(self, until: float) -> None:
         """Let everything happen that happens before a time."""
@@ -169,9 +169,8 @@ class Events:
         while late and not operator.busy[instance]:
             batch = late.popleft()
             if not batch.gone:
-                end = self.now + self._network.cost(batch.size, remote=batch.remote)
+                end = self._ship(batch, batch.cause, self.now)
                 self._spend(operator, instance, self.now, end)
-                self._close(batch, batch.cause, end)
         if operator.busy[instance]:
             return
         if not operator.queues[instance]:
@@ -267,7 +266,7 @@ class Events:
     def _send(
         self, operator: EventOperator, instance: int, row: int, key: Key, clock: float | None = None
     ) -> None:
-        """Send the results of a tuple by all edges, one after the other, and then go on.
+        """Send the results of a tuple by all pools, one after the other, and then go on.
 
         Args:
             operator: the operator.
@@ -278,7 +277,7 @@ class Events:
         """
         clock = self.now if clock is None else clock
         copies = operator.emits(row)
-        total = copies * len(operator.out)
+        total = copies * len(operator.pools)
         for given in range(key[3], total + 1):
             if self._heap and self._heap[0][:6] < (self.now, _SENDS, *key):
                 # The effects of the one may matter to the next.
@@ -286,7 +285,7 @@ class Events:
                 self._push(self.now, _SENDS, key, (operator, instance, row, key, clock))
                 return
             if given < total:
-                clock = self._offer(operator.out[given // copies], instance, row, clock)
+                clock = self._offer(operator.pools[given // copies], instance, row, clock)
         operator.left -= 1
         if self._network.charges:
             operator.busy[instance] = False
@@ -295,32 +294,33 @@ class Events:
                 self._finish(operator, instance)
         self._end_if_over(operator)
 
-    def _offer(self, way: EdgeBatches, sender: int, row: int, clock: float) -> float:
+    def _offer(self, pool: Pool, sender: int, row: int, clock: float) -> float:
         """Put a tuple into its batch, send that if it is full, and return when that is done."""
-        target = self._targets[way]
-        instance, carried = self._choose(way, target, sender, row)
-        target.left += 1
-        target.backlog.sent(instance, target.seconds[row])
-        batch = way.put(sender, instance, row, carried)
-        if len(batch.rows) >= way.limit:
-            clock += self._network.cost(batch.size, remote=batch.remote)
-            self._close(batch, _FULL, clock)
-        elif len(batch.rows) == 1 and self._network.linger < np.inf:
-            self._wait(batch, self.now + self._network.linger)
+        chosen = [self._choose(way, sender, row) for way in pool.ways]
+        batch = pool.put(sender, chosen, row)
+        if len(batch.rows) >= pool.limit:
+            return self._ship(batch, _FULL, clock)
+        if len(batch.rows) == 1 and self._network.linger < np.inf:
+            way = pool.ways[0]
+            key = (0.0, way.rank, way.edge_run.number, sender)
+            self._push(self.now + self._network.linger, _WAITED, key, batch)
         return clock
 
-    def _choose(
-        self, way: EdgeBatches, target: EventOperator, sender: int, row: int
-    ) -> tuple[int, Message]:
-        conversation = way.conversation
+    def _choose(self, way: EventEdge, sender: int, row: int) -> tuple[int, Message]:
+        """Choose who gets a tuple, and what travels with it, and let that be known."""
+        conversation, target = way.conversation, self._targets[way]
+        target.left += 1
         if conversation is None:
-            return way.choose(sender, row), None
-        now, backlog = self.now, target.backlog
-        post = self._posts[target.operator_queue.name]
-        if post.parcels and post.parcels[0][0] <= now:
-            post.deliver(now, lambda *letter: self._deliver(target, *letter))
-        backlog.now, backlog.taken = now, target.seconds[row]
-        return conversation.dispatch(sender, way.codes[row], now)
+            instance, carried = way.choose(sender, row), None
+        else:
+            now, backlog = self.now, target.backlog
+            post = self._posts[target.operator_queue.name]
+            if post.parcels and post.parcels[0][0] <= now:
+                post.deliver(now, lambda *letter: self._deliver(target, *letter))
+            backlog.now, backlog.taken = now, target.seconds[row]
+            instance, carried = conversation.dispatch(sender, way.codes[row], now)
+        target.backlog.sent(instance, target.seconds[row])
+        return instance, carried
 
     @staticmethod
     def _deliver(
@@ -331,16 +331,12 @@ class Events:
         if conversation is not None:
             conversation.receive(sender, message, time)
 
-    def _wait(self, batch: Batch, until: float) -> None:
-        key = (0.0, batch.way.rank, batch.way.edge_run.number, batch.sender)
-        self._push(until, _WAITED, key, batch)
-
     def _waited(self, batch: Batch) -> None:
         """Send a batch that has waited long enough, or let it be sent when its sender is idle."""
         if batch.closed is not None:
             return
         self._send_when_idle(batch, _IN_TIME)
-        operator = self._sources[batch.way]
+        operator = self._sources[batch.pool.ways[0]]
         if not operator.busy[batch.sender]:
             self._go_on(operator, batch.sender)
 
@@ -348,35 +344,39 @@ class Events:
         """Send a batch as soon as its sender is idle, which must be where that costs anything."""
         if self._network.charges:
             batch.cause = cause
-            self._sources[batch.way].late[batch.sender].append(batch)
+            self._sources[batch.pool.ways[0]].late[batch.sender].append(batch)
         else:
-            self._close(batch, cause, self.now)
+            self._ship(batch, cause, self.now)
 
-    def _close(self, batch: Batch, cause: int, departure: float) -> None:
+    def _ship(self, batch: Batch, cause: int, clock: float) -> float:
+        """Let a batch leave for each of its instances, and return when its sender is done."""
         if batch.closed is None:
-            batch.way.close(batch, self.now)
-        self._leave(batch, departure, cause)
-
-    def _leave(self, batch: Batch, departure: float, cause: int) -> None:
+            batch.pool.close(batch, self.now)
         batch.gone = True
-        closed = self.now if batch.closed is None else batch.closed
-        if departure <= self.now:
-            self._left(batch, closed, cause)
-        else:
-            key = (closed, cause, batch.way.edge_run.number, batch.sender)
-            self._push(departure, _LEAVES, key, batch)
+        for number, load in enumerate(batch.loads(self.now)):
+            # What edges share is packed once; each instance gets a message of its own.
+            clock += self._network.cost(load.size, remote=load.remote, again=number > 0)
+            self._leave(load, clock, cause)
+        return clock
 
-    def _left(self, what: Batch | Trip, closed: float, cause: int) -> None:
-        """Let a batch that leaves its sender, or is at another link, go on or arrive."""
+    def _leave(self, load: Load, departure: float, cause: int) -> None:
+        if departure <= self.now:
+            self._left(load, load.closed, cause)
+        else:
+            key = (load.closed, cause, load.way.edge_run.number, load.sender)
+            self._push(departure, _LEAVES, key, load)
+
+    def _left(self, what: Load | Trip, closed: float, cause: int) -> None:
+        """Let what leaves its sender, or is at another link, go on or arrive."""
         wires, now = self._wires, self.now
         trip = what if isinstance(what, Trip) else Trip.of(what, self._network, wires, now)
-        batch, head = trip.batch, trip.goes_on(wires, now) if trip.path else None
-        key = closed, cause, batch.way.edge_run.number, batch.sender
+        load, head = trip.load, trip.goes_on(wires, now) if trip.path else None
+        key = closed, cause, load.way.edge_run.number, load.sender
         if head is not None:
             self._push(head, _LEAVES, key, trip)
         else:
             time, items = trip.arrival()
-            self._push(time, _ARRIVES, key, (self._targets[batch.way], batch.instance, items))
+            self._push(time, _ARRIVES, key, (self._targets[load.way], load.instance, items))
 
     def _end_if_over(self, operator: EventOperator) -> None:
         """End an operator once it and all before it have executed their last tuple."""
@@ -384,11 +384,11 @@ class Events:
             return
         operator.ended = True
         late = [batch for late in operator.late for batch in late if not batch.gone]
-        waiting = [batch for way in operator.out for batch in way.waiting()]
+        waiting = [batch for pool in operator.pools for batch in pool.waiting()]
         for batch in late + [batch for batch in waiting if batch not in late]:
             batch.cause = _AT_THE_END
             if batch.closed is None:
-                batch.way.close(batch, self.now)
+                batch.pool.close(batch, self.now)
             if batch not in late:
                 self._send_when_idle(batch, _AT_THE_END)
         self._wake(operator)

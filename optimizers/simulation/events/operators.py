@@ -7,7 +7,8 @@ import numpy as np
 
 from grouping.feedback import Message
 from optimizers.simulation.events.backlog import EventBacklog
-from optimizers.simulation.events.batches import Batch, EdgeBatches
+from optimizers.simulation.events.batches import Batch, Pool
+from optimizers.simulation.events.edges import EventEdge
 from optimizers.simulation.queues.conversation import Conversation
 from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Served
@@ -50,6 +51,7 @@ class EventOperator:
     Attributes:
         into: the edges into it.
         out: the edges out of it.
+        pools: those of them together that share batches.
         nodes: the number of the node that each instance is on.
         queues: what waits at each instance.
         busy: whether each instance is at work, on a tuple or on sending, or waits for a core.
@@ -71,8 +73,9 @@ class EventOperator:
         self.operator_queue = operator_queue
         self.rank = rank
         self.works = works
-        self.into: list[EdgeBatches] = []
-        self.out: list[EdgeBatches] = []
+        self.into: list[EventEdge] = []
+        self.out: list[EventEdge] = []
+        self.pools: list[Pool] = []
         self.counts: list[int] | None = None if counts is None else counts.tolist()
         self.seconds: list[float] = operator_queue.seconds.tolist()
         self.rates: list[float] = []

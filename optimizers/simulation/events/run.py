@@ -6,12 +6,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from optimizers.layout import Layout
 from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from optimizers.simulation.edges import EdgeRun
 from optimizers.simulation.events.backlog import CurrentTruth
-from optimizers.simulation.events.batches import Batch, EdgeBatches
+from optimizers.simulation.events.batches import Load, Pool, pooled
 from optimizers.simulation.events.cores import Cores
+from optimizers.simulation.events.edges import EventEdge
 from optimizers.simulation.events.loop import Events
 from optimizers.simulation.events.operators import EventOperator, Item
 from optimizers.simulation.network import Network
@@ -54,13 +56,14 @@ class EventRun:
         needing: Container[str],
     ) -> None:
         self._tuples = tuples
+        self._network = network
         self._event_operators = {
             name: EventOperator(operator_queue, rank, tuples.emitted(name), works=name in needing)
             for rank, (name, operator_queue) in enumerate(operator_queues.items())
         }
-        self._ways: dict[EdgeName, EdgeBatches] = {}
+        self._ways: dict[EdgeName, EventEdge] = {}
         for edge, edge_run in edge_runs.items():
-            self._ways[edge] = EdgeBatches(edge_run, self._event_operators[edge[0]].rank)
+            self._ways[edge] = EventEdge(edge_run, self._event_operators[edge[0]].rank)
             self._event_operators[edge[0]].out.append(self._ways[edge])
         for name, each in entering.items():
             self._event_operators[name].into = [self._ways[edge_run.edge.name] for edge_run in each]
@@ -103,21 +106,40 @@ class EventRun:
     def begin(
         self,
         plan: Plan,
+        layout: Layout,
         conversations: Mapping[str, Talks],
         cores: Mapping[int, float],
         now: float,
     ) -> None:
-        """Go on under a plan."""
+        """Go on under a plan, by which the job is laid out like this."""
         self._events.now = now
         for stand in self._event_operators.values():
             stand.fit()
         for way in self._ways.values():
             way.locate()
         self._events.begin(cores)
-        for (source, target), way in self._ways.items():
-            limit = plan.batch.get(source, 1)
-            if way.under(limit, conversations[target].get(way.edge_run.number)):
-                self._events.expire(way)
+        changed = {
+            way
+            for (source, target), way in self._ways.items()
+            if way.under(plan.batch.get(source, 1), conversations[target].get(way.edge_run.number))
+        }
+        self._pool(layout, changed)
+
+    def _pool(self, layout: Layout, changed: Container[EventEdge]) -> None:
+        """Let edges share batches as they do from now on; where that is new, open ones leave."""
+        stale: list[Pool] = []
+        for name, operator in self._event_operators.items():
+            groups = pooled(name, operator.out, layout, self._network.buffers)
+            stay = {pool.ways: pool for pool in operator.pools if pool.ways in groups}
+            stale += [
+                pool
+                for pool in operator.pools
+                if pool.ways not in stay or any(way in changed for way in pool.ways)
+            ]
+            operator.pools = [stay.get(ways) or Pool(ways) for ways in groups]
+        order = list(self._ways.values())
+        for pool in sorted(stale, key=lambda pool: order.index(pool.ways[0])):
+            self._events.expire(pool)
 
     def advance(self, stretch: Stretch, admitted: Mapping[str, Arrivals], until: float) -> None:
         """Let everything happen that happens before a time."""
@@ -157,7 +179,7 @@ class EventRun:
             else:
                 self._events.arrive(stand, instance, item, closed)
 
-    def _take_departing(self, way: EdgeBatches) -> None:
+    def _take_departing(self, way: EventEdge) -> None:
         """Take over tuples that have yet to leave, which are on their own until now."""
         departing = way.edge_run.departing
         target = self._event_operators[way.edge_run.edge.target]
@@ -172,12 +194,12 @@ class EventRun:
         )
         for row, sender, instance, closed, departure in columns:
             size = float(self._tuples.sizes[row])
-            batch = Batch(way, sender, instance, [row], [None], size, closed)
+            load = Load(way, sender, instance, [row], [None], size, closed)
             target.backlog.sent(instance, target.seconds[row])
-            self._events.leave(batch, departure)
+            self._events.leave(load, departure)
 
 
-def _sent(way: EdgeBatches) -> Sent:
+def _sent(way: EventEdge) -> Sent:
     """Return the tuples that were put into batches in this epoch."""
     table = np.array(way.sent, dtype=np.int64).reshape(-1, 3)
     rows, senders, instances = table.T

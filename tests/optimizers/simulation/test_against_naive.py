@@ -118,12 +118,12 @@ class Tuple:
 
 @dataclass
 class Pack:
-    """Tuples that leave together."""
+    """Tuples that leave together: for each edge, the same ones for one of its instances."""
 
-    edge: object
+    edges: tuple
     sender: int
-    instance: int
-    tuples: list = field(default_factory=list)
+    instances: tuple
+    tuples: list = field(default_factory=list)  # for each tuple, what each edge has of it
     closed: float | None = None
     gone: bool = False
     cause: int = 0
@@ -153,7 +153,7 @@ class Naive:
         self.sent, self.local = defaultdict(int), defaultdict(int)
         self.homes, self.rates = {}, {}
         self.routers, self.dispatchers, self.reporters, self.conversations = {}, {}, {}, {}
-        self.made_for, self.locals, self.limits = {}, {}, {}
+        self.made_for, self.locals, self.limits, self.pools = {}, {}, {}, []
         self.under(plan)
         for row, (source, _) in enumerate(self.rows):
             self.left[source] += 1
@@ -171,10 +171,43 @@ class Naive:
                 speed = node.capacity / (node.cores or 1.0) * (speeds[instance] if speeds else 1.0)
                 self.homes[name, instance], self.rates[name, instance] = home, 1.0 / speed
         self.assign()
+        changed = [edge.name for edge in self.job.edges if self.prepare(edge)]
+        before, self.pools = self.pools, self.pooled()
+        for pool in before:
+            if pool not in self.pools or any(name in changed for name in pool):
+                for key in sorted(key for key in self.packs if key[0] == pool):
+                    self.hasten(self.packs.pop(key))
+
+    def pooled(self):
+        """The names of edges, those together that share batches, the first of them first."""
+        pools = []
         for edge in self.job.edges:
-            self.prepare(edge)
+            for pool in pools:
+                if self.share(self.job.edge(*pool[0]), edge):
+                    pool.append(edge.name)
+                    break
+            else:
+                pools.append([edge.name])
+        return [tuple(pool) for pool in pools]
+
+    def share(self, one, other):
+        """Whether two edges share batches: all may, or those that send each tuple alike."""
+        edges = one, other
+        spread = [self.made_for[edge.name][:2] for edge in edges]
+        if one.source != other.source or any(grouping.listens for grouping, _ in spread):
+            return False
+        if self.network.buffers != "alike":
+            return self.network.buffers == "shared"
+        homes = [self.layout.homes[edge.target] for edge in edges]
+        keys = [self.job.key_columns(*edge.name) for edge in edges]
+        keyed = [self.job.operator(edge.target).keyed for edge in edges]
+        where = [
+            home.groups if keyed else home.nodes for home, keyed in zip(homes, keyed, strict=True)
+        ]
+        return spread[0] == spread[1] and len({*keys}) == len({*keyed}) == len({*where}) == 1
 
     def prepare(self, edge):
+        """Go by what an edge says, and return whether its open packs are to leave."""
         grouping = self.job.grouping(*edge.name)
         senders, instances = (self.job.operator(name).parallelism for name in edge.name)
         limit = self.plan.batch.get(edge.source, 1)
@@ -190,9 +223,7 @@ class Naive:
             if grouping.listens:
                 self.converse(edge, grouping, senders, instances)
         limited, self.limits[edge.name] = self.limits.get(edge.name, limit), limit
-        if before is not None and (not same or limited != limit):
-            for key in sorted(key for key in self.packs if key[0] == edge.name):
-                self.hasten(self.packs.pop(key))
+        return before is not None and (not same or limited != limit)
 
     def converse(self, edge, grouping, senders, instances):
         for sender in range(senders):
@@ -205,7 +236,7 @@ class Naive:
 
     def hasten(self, pack):
         """Let a pack leave that nothing will be added to any more."""
-        pack.closed, place = self.now, (pack.edge.source, pack.sender)
+        pack.closed, place = self.now, (pack.edges[0].source, pack.sender)
         if not self.charged:
             self.ship(pack, 0, self.now)
             return
@@ -332,21 +363,24 @@ class Naive:
         pack.gone = True
         pack.closed = self.now if pack.closed is None else pack.closed
         self.packs = {key: each for key, each in self.packs.items() if each is not pack}
-        size = sum(self.size(one.row) for one in pack.tuples)
-        network, ends = self.network, self.nodes(pack.edge, pack.sender, pack.instance)
-        cost = network.per_batch + size * network.per_byte
-        if ends[0] != ends[1]:
-            cost += network.remote_per_batch + size * network.remote_per_byte
-        key = (pack.closed, cause, self.number(pack.edge), pack.sender)
-        self.at(start + cost, "leave", key, (pack, size, key))
-        if cost:
-            place = pack.edge.source, pack.sender
-            self.shipped[place] += cost
+        size = sum(self.size(tuples[0].row) for tuples in pack.tuples)
+        network, clock = self.network, start
+        for place, (edge, instance) in enumerate(zip(pack.edges, pack.instances, strict=True)):
+            ends = self.nodes(edge, pack.sender, instance)
+            clock += network.per_batch + (0 if place else size * network.per_byte)
+            if ends[0] != ends[1]:
+                clock += network.remote_per_batch + size * network.remote_per_byte
+            key = (pack.closed, cause, self.number(edge), pack.sender)
+            tuples = [each[place] for each in pack.tuples]
+            self.at(clock, "leave", key, ((edge, pack.sender, instance, tuples), size, key))
+        if clock > start:
+            place = pack.edges[0].source, pack.sender
+            self.shipped[place] += clock - start
             if cause != 1:
                 self.busy[place] = True
                 rank = self.order.index(place[0])
-                self.at(start + cost, "free", (0.0, 0, rank, place[1]), (place, None))
-        return start + cost
+                self.at(clock, "free", (0.0, 0, rank, place[1]), (place, None))
+        return clock
 
     def number(self, edge):
         return [each.name for each in self.into(edge.target)].index(edge.name)
@@ -396,11 +430,11 @@ class Naive:
         """Send the next of what comes of a tuple, and come again for what is left of it."""
         operator, sender = place
         clock = self.now if clock is None else clock
-        edges = self.job.outputs(operator)
+        pools = [pool for pool in self.pools if pool[0][0] == operator]
         copies = int(self.column(f"{operator} emits", row))
         given = key[3]
-        if given < len(edges) * copies:
-            clock = self.offer(edges[given // copies], sender, row, clock)
+        if given < len(pools) * copies:
+            clock = self.offer(pools[given // copies], sender, row, clock)
             key = (*key[:3], given + 1)
             self.at(self.now, "emit", key, (place, row, key, clock))
             return
@@ -414,12 +448,27 @@ class Naive:
                 self.rest(place)
         self.end(operator)
 
-    def offer(self, edge, sender, row, clock):
+    def offer(self, pool, sender, row, clock):
+        edges = tuple(self.job.edge(*name) for name in pool)
+        tuples = [self.addressed(edge, sender, row) for edge in edges]
+        instances = tuple(one.instance for one in tuples)
+        key = pool, sender, instances
+        pack = self.packs.setdefault(key, Pack(edges, sender, instances))
+        pack.tuples.append(tuples)
+        if len(pack.tuples) >= self.limits[pool[0]]:
+            return self.ship(pack, 1, clock)
+        if len(pack.tuples) == 1 and self.network.linger < math.inf:
+            rank = self.order.index(edges[0].source)
+            key = (0.0, rank, self.number(edges[0]), sender)
+            self.at(self.now + self.network.linger, "linger", key, (pack,))
+        return clock
+
+    def addressed(self, edge, sender, row):
+        """A tuple as it is sent by an edge."""
         instance, carried = self.choose(edge, sender, row)
-        number = self.number(edge)
         one = Tuple(
             row,
-            number,
+            self.number(edge),
             sender,
             instance,
             self.seconds(edge.target, row),
@@ -431,16 +480,7 @@ class Naive:
         self.sent[edge.name] += 1
         nodes = self.nodes(edge, sender, instance)
         self.local[edge.name] += nodes[0] == nodes[1]
-        key = edge.name, sender, instance
-        pack = self.packs.setdefault(key, Pack(edge, sender, instance))
-        pack.tuples.append(one)
-        if len(pack.tuples) >= self.limits[edge.name]:
-            return self.ship(pack, 1, clock)
-        if len(pack.tuples) == 1 and self.network.linger < math.inf:
-            rank = self.order.index(edge.source)
-            key = (0.0, rank, number, sender)
-            self.at(self.now + self.network.linger, "linger", key, (pack,))
-        return clock
+        return one
 
     def choose(self, edge, sender, row):
         owners = self.layout.owners_on(edge)
@@ -467,8 +507,8 @@ class Naive:
         if pack.closed is not None:
             return
         if self.charged:
-            self.late[pack.edge.source, pack.sender].append(pack)
-            self.begin(pack.edge.source, pack.sender)
+            self.late[pack.edges[0].source, pack.sender].append(pack)
+            self.begin(pack.edges[0].source, pack.sender)
         else:
             self.ship(pack, 0, self.now)
 
@@ -481,17 +521,18 @@ class Naive:
     def machine(self, name):
         return next(node for node in self.cluster.nodes if node.name == name)
 
-    def leave(self, pack, size, key):
-        network, ends = self.network, self.nodes(pack.edge, pack.sender, pack.instance)
+    def leave(self, load, size, key):
+        edge, sender, instance, tuples = load
+        network, ends = self.network, self.nodes(edge, sender, instance)
         links = []
         if ends[0] != ends[1]:
-            pack.tuples[0].receiving = network.remote_per_batch + size * network.remote_per_byte
+            tuples[0].receiving = network.remote_per_batch + size * network.remote_per_byte
             racks = [self.machine(end).rack for end in ends]
             cards = [self.machine(end).bandwidth or network.bandwidth for end in ends]
             whose = {
                 "nodes": [(("leaves", ends[0]), cards[0]), (("enters", ends[1]), cards[1])],
                 "pairs": [(("goes", *ends), min(cards))],
-                "edges": [(("goes", *ends, pack.edge.name), min(cards))],
+                "edges": [(("goes", *ends, edge.name), min(cards))],
             }
             links = whose[network.links]
             if racks[0] != racks[1]:
@@ -500,11 +541,11 @@ class Naive:
                     (("enters rack", racks[1]), network.rack_bandwidth),
                 ]
         links = [link for link in links if link[1] < math.inf]
-        self.hop((pack, size, key), links, self.now, self.latency(*ends))
+        self.hop((edge, tuples, size, key), links, self.now, self.latency(*ends))
 
     def hop(self, what, links, through, latency):
         """Let the head of a pack enter its next link, which the whole of it has to pass."""
-        pack, size, key = what
+        edge, tuples, size, key = what
         if links:
             link, bandwidth = links[0]
             head = max(self.links[link], self.now)
@@ -513,7 +554,7 @@ class Naive:
             if links[1:]:
                 self.at(head, "hop", key, (what, links[1:], through, latency))
                 return
-        self.at(through + latency, "arrive", key, (pack.edge.target, pack.tuples))
+        self.at(through + latency, "arrive", key, (edge.target, tuples))
 
     def end(self, operator):
         inputs = self.job.inputs(operator)
@@ -524,12 +565,13 @@ class Naive:
         self.ended.add(operator)
         lingering = [pack for place in sorted(self.late) for pack in self.late[place]]
         edges = [edge.name for edge in self.job.outputs(operator)]
-        open_packs = [pack for pack in self.packs.values() if pack.edge.source == operator]
+        open_packs = [pack for pack in self.packs.values() if pack.edges[0].source == operator]
         lingering += sorted(
-            open_packs, key=lambda pack: (edges.index(pack.edge.name), pack.sender, pack.instance)
+            open_packs,
+            key=lambda pack: (edges.index(pack.edges[0].name), pack.sender, pack.instances),
         )
         for pack in lingering:
-            if not pack.gone and pack.edge.source == operator:
+            if not pack.gone and pack.edges[0].source == operator:
                 place = operator, pack.sender
                 pack.closed = self.now if pack.closed is None else pack.closed
                 pack.cause = 2
@@ -575,6 +617,7 @@ class NaiveTruth:
 GRAPHS = {
     "chain": [("s", "a"), ("a", "b")],
     "fork": [("s", "a"), ("s", "b")],
+    "three": [("s", "a"), ("s", "b"), ("s", "c")],
     "diamond": [("s", "a"), ("s", "b"), ("a", "c"), ("b", "c")],
     "shortcut": [("s", "a"), ("a", "b"), ("s", "b")],
     "join": [("s", "a"), ("t", "a"), ("a", "b")],
@@ -666,6 +709,7 @@ NETWORKS = st.builds(
     remote_per_batch=st.sampled_from([0.0, 0.0, 0.125]),
     remote_per_byte=st.sampled_from([0.0, 0.0, 1 / 64]),
     linger=st.sampled_from([math.inf, 0.0, 0.5, 1.0]),
+    buffers=st.sampled_from(["distinct", "alike", "shared"]),
 )
 
 DELAYS = st.builds(

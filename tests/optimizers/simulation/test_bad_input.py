@@ -59,6 +59,10 @@ def refused(error, words):
         (lambda: Network(per_batch=math.nan), "per_batch=nan is not finite"),
         (lambda: Network(per_byte=True), "per_byte=True is not a number"),
         (lambda: Network(linger=-1), "linger=-1 is out of range"),
+        (
+            lambda: Network(buffers="one"),
+            "say one of 'distinct', 'alike', 'shared'",
+        ),
         (lambda: SimulationEngine(batch_tuples=0), "batch_tuples=0 is out of range"),
         (lambda: SimulationEngine(batch_seconds=0.0), "batch_seconds=0.0 is out of range"),
         (lambda: SimulationEngine(batch_tuples=1, batch_seconds=1.0), "are both given; leave one"),

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import Cluster, Node, Topology
+from grouping.routing_table import RoutingTable
+from optimizers import Cluster, Node, Plan, Topology
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 
 ONE = Topology.source("in").then("work")
@@ -137,6 +138,40 @@ def test_sending_keeps_the_sender_from_its_next_tuple():
     assert [1.75, 4.0, 1.25] == run.latencies.tolist()
     assert [4.5] == run.operators["in"].shipping.tolist()
     assert [5.25] == run.operators["in"].busy.tolist()
+
+
+@pytest.mark.parametrize(
+    ("buffers", "second"), [("distinct", 4.0), ("alike", 3.0), ("shared", 3.0)]
+)
+def test_what_edges_share_is_packed_once_and_sent_to_each(buffers, second):
+    job = Topology.source("in").then("a", after="in").then("b", after="in")
+    network = Network(per_batch=1.0, per_byte=0.01, buffers=buffers)
+
+    run = SimulationEngine(network=network).run(job, Stream([0.0], bytes=[100]))
+
+    assert [2.0] == run.operators["a"].arrived.tolist()
+    assert [second] == run.operators["b"].arrived.tolist() == run.operators["in"].shipping.tolist()
+    assert (1, 100.0) == (run.edges["in", "b"].tuples, run.edges["in", "b"].bytes)
+
+
+@pytest.mark.parametrize(
+    ("buffers", "shipping"),
+    # Four batches of two tuples; or of each tuple one, for it alone has its two instances.
+    [("distinct", 4.0), ("alike", 4.0), ("shared", 8.0)],
+)
+def test_a_batch_for_each_combination_of_instances_fills_more_slowly(buffers, shipping):
+    table = RoutingTable([0, 1], [0, 1], 2)
+    job = Topology.source("in")
+    for name, key in (("a", "k"), ("b", "j")):
+        job = job.then(name, key=key, after="in", parallelism=2, grouping=table)
+    stream = Stream([0.0, 1.0, 2.0, 3.0], {"k": [0, 0, 1, 1], "j": [0, 1, 0, 1]})
+    network = Network(per_batch=1.0, buffers=buffers)
+
+    run = SimulationEngine(network=network).run(job, stream, Plan(batch={"in": 2}))
+
+    assert [shipping] == run.operators["in"].shipping.tolist()
+    for name in ("a", "b"):
+        assert [2, 2] == run.operators[name].tuples.tolist()
 
 
 def test_what_comes_of_a_tuple_is_done_when_the_last_of_it_is():

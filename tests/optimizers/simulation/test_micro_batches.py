@@ -269,6 +269,7 @@ def test_constants_are_found_again_from_batches_that_were_counted():
             "say that as their row and costs.byte",
         ),
         ({"micro_batches": FIXED, "network": Network(linger=1.0)}, "say that as their row"),
+        ({"micro_batches": FIXED, "network": Network(buffers="alike")}, "say that as their row"),
     ],
 )
 def test_what_cannot_be_is_refused(fields, words):
