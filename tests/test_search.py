@@ -120,7 +120,7 @@ def test_a_search_says_which_properties_had_fewer_examples_than_wanted(first):
     short = entries["test_some.py::test_takes_long"]
 
     assert short["state"] == "short"
-    assert short["examples"] < 120
+    assert short["examples"] == 50  # the first round is a short one
     assert re.search(
         rf"short: {short['examples']} examples in \d+ s: .*test_takes_long", done.stdout
     )

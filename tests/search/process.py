@@ -34,7 +34,7 @@ class Limits:
 
     Attributes:
         examples: how many each property is to be tried on.
-        at_once: how many of them are drawn with one seed.
+        at_once: how many of them are drawn with one seed, after a first round of few.
         seconds: for one property.
         until: when the whole search ends, in seconds since 1970.
         patience: how many seconds a process may give no sign before it is ended.

@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, Phase, Verbosity, is_hypothesis_test, seed, 
 
 settings.register_profile("search", settings.get_profile("default"), deadline=None)
 
+FIRST_ROUND = 50
+"""Examples at most of the first round of a property, so that each has one even if all are slow."""
+
 EXHAUSTED = "nothing left to do"
 """What Hypothesis says when it has tried every input that there is."""
 
@@ -85,7 +88,8 @@ class Rounds:
         started, number, examples = time.monotonic(), self.task["round"], self.task["examples"]
         while examples < self.task["wanted"]:
             self.say(event="round", round=number)
-            reports = self.run(item, number)
+            most = self.task["at_once"] if number else min(FIRST_ROUND, self.task["at_once"])
+            reports = self.run(item, number, min(most, self.task["wanted"] - examples))
             found = counted(self.stats)
             examples += found["examples"]
             self.say(event="examples", seconds=time.monotonic() - started, **found)
@@ -103,8 +107,8 @@ class Rounds:
         self.say(event="end", files=loaded(self.root, item.path))
         return True
 
-    def run(self, item, number):
-        """Run the property once, with examples of this round only."""
+    def run(self, item, number, examples):
+        """Run the property once, with so many examples, of this round only."""
         name = f"{self.task['seed']} {self.task['name']} {number}"
         drawn = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
         test = getattr(item.obj, "__func__", item.obj)
@@ -114,7 +118,7 @@ class Rounds:
             known = item.cls.settings
         wanted = settings(
             known,
-            max_examples=self.task["at_once"],
+            max_examples=examples,
             derandomize=False,
             database=None,
             deadline=None,
