@@ -2,8 +2,8 @@
 
 For each Python there is one environment with the oldest version of everything (as far as there is
 one for this Python) and others with the pinned versions and one release of Spark. In each of them
-the fast tests run, and a comparison on Spark of a small size. The end is a table; the exit code is
-1 if anything in it failed.
+the fast tests run, a few tests on Spark of what its releases do in different ways, and a comparison
+on Spark of a small size. The end is a table; the exit code is 1 if anything in it failed.
 
     python tests/versions.py --pythons 3.12 3.13 --only oldest --keep /tmp/versions
 """
@@ -30,7 +30,19 @@ REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(\[[^]]*\])?>=([0-9.]+)(?:,<([0-9.]
 # What takes no part in a run of the tests. Each wants versions of its own of what we need.
 TOOLS = {"import-linter", "mypy", "ruff"}
 TESTS = ("-m", "pytest", "-q", "-n", "2", "-m", "not spark", "--ignore=tests/test_benchmarks.py")
+ON_SPARK = (
+    *("-m", "pytest", "-q", "-m", "spark"),
+    # PySpark 4.1 leaves it to the garbage collector to close sockets.
+    *("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    *(
+        f"tests/optimizers/spark/{name}.py"
+        for name in ("test_inflow_on_spark", "test_streaming", "test_machines", "test_batch_times")
+    ),
+)
 COMPARE = ("compare", "--batches", "4", "--every", "2", "--scale", "0.05")
+
+
+KINDS = ("tests", "spark", "compare")
 
 
 @dataclass(frozen=True)
@@ -165,15 +177,19 @@ def run(setting: Setting, folder: Path, prefix: Sequence[str]) -> dict[str, str]
     """Install and try one setting."""
     python = interpreter(setting.python)
     if python is None:
-        return {"tests": f"FAILED: there is no python{setting.python}; install it", "compare": ""}
+        return {"tests": f"FAILED: there is no python{setting.python}; install it"}
     try:
         here = installed(setting, python, folder)
     except subprocess.CalledProcessError as error:
-        return {"tests": f"FAILED: it cannot be installed ({error.returncode})", "compare": ""}
-    logs = {kind: folder / f"{setting}-{kind}.txt" for kind in ("tests", "compare")}
+        return {"tests": f"FAILED: it cannot be installed ({error.returncode})"}
+    commands = {
+        "tests": [str(here), *TESTS],
+        "spark": [str(here), *ON_SPARK],
+        "compare": [str(here.parent / "penstock"), *COMPARE],
+    }
     return {
-        "tests": tried([str(here), *TESTS], logs["tests"], prefix),
-        "compare": tried([str(here.parent / "penstock"), *COMPARE], logs["compare"], prefix),
+        kind: tried(command, folder / f"{setting}-{kind}.txt", prefix)
+        for kind, command in commands.items()
     }
 
 
@@ -201,9 +217,9 @@ def main(arguments: list[str] | None = None) -> int:
             if setting.python in options.pythons and setting.kind in options.only:
                 rows.append((setting, run(setting, folder, options.prefix.split())))
                 say(f"{rows[-1][0]}: {rows[-1][1]}")
-    say("\n| versions | fast tests | compare |\n| --- | --- | --- |")
+    say("\n| versions | fast tests | some on Spark | compare |\n| --- | --- | --- | --- |")
     for setting, found in rows:
-        say(f"| {setting} | {found['tests']} | {found['compare']} |")
+        say(f"| {setting} | {' | '.join(found.get(kind, '') for kind in KINDS)} |")
     return 1 if any("FAILED" in text for _, found in rows for text in found.values()) else 0
 
 

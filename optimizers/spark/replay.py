@@ -7,6 +7,7 @@ each batch, which the engine writes, so a plan can change it while the job runs.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +22,11 @@ from sketches.checks import whole
 
 NAME = "penstock-replay"
 
-RECORDED, _ADMITTED = "recorded", "admitted"
+RECORDED, _ADMITTED, _READ = "recorded", "admitted", "read"
 ROWS = "row"
+
+_TELLS_START = "start" in signature(DataSourceStreamReader.latestOffset).parameters
+"""Whether Spark says where the next batch begins when it asks where it ends; 4.1 does not."""
 
 
 def recorded(  # noqa: PLR0913
@@ -124,16 +128,29 @@ class ReplayReader(DataSourceStreamReader):
         """Return where a recording begins."""
         return {ROWS: 0}
 
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
-        """Return where the next batch ends, by what is admitted now."""
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, int] | None = None, limit: Any = None
+    ) -> dict[str, int]:
+        """Return where the next batch ends, by the number of tuples admitted now."""
         admitted = int(self._location.read_bytes(f"{_ADMITTED}/{self._source}"))
-        return {ROWS: min(start[ROWS] + admitted, len(self._tuples()))}
+        first = self._read_so_far() if start is None else start[ROWS]
+        return {ROWS: min(first + admitted, len(self._tuples()))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return the stretches of a batch, the same number for any size; some may be empty."""
+        if not _TELLS_START:
+            self._location.write_atomically(f"{_READ}/{self._source}", str(end[ROWS]).encode())
         first, rows = start[ROWS], end[ROWS] - start[ROWS]
         cuts = [first + rows * part // self._partitions for part in range(self._partitions + 1)]
         return [Stretch(*ends) for ends in itertools.pairwise(cuts)]
+
+    def _read_so_far(self) -> int:
+        """Return where the last batch ended that was read, or begun to be read.
+
+        A query that goes on reads a batch again that it had begun, before it asks for another.
+        """
+        name = f"{_READ}/{self._source}"
+        return int(self._location.read_bytes(name)) if self._location.exists(name) else 0
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the tuples of a stretch."""

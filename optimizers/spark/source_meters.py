@@ -5,9 +5,10 @@ What is known of each kind:
 - ``rate``: it makes a number of rows a second since a moment that Spark writes down, in seconds.
 - files: those in the folder, and those that Spark's log says were read; in bytes.
 - a recording of `SparkEngine.replay`: all of it is there from the beginning; in rows.
+- Kafka: up to which places Spark found rows when it began the batch before; in places.
+- any other: whether Spark found, then, that nothing was left; in tuples.
 
-Of other kinds nothing is known. Nor of a stream that is made of several, as no one knows of which a
-tuple came.
+Of a stream that is made of several nothing is known, as no one knows of which a tuple came.
 """
 
 import json
@@ -21,11 +22,19 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.runtime.driver.inflow import SourceMeter
 from optimizers.runtime.log.mark import SPARK
 from optimizers.runtime.storage.location import Location
+from optimizers.spark.progress_meters import (
+    KAFKA,
+    CaughtUpMeter,
+    KafkaMeter,
+    LastProgress,
+    Looks,
+)
+from optimizers.spark.query_log import query_at
 from optimizers.spark.replay import NAME, RECORDED, ROWS
 
 _ROW_BY_ROW = {"Project", "SubqueryAlias", "EventTimeWatermark"}
@@ -37,8 +46,16 @@ _GLOBS = set("*?[{\\")
 _FORGOTTEN = 7 * 24 * 3600.0  # seconds; Spark lets files be that are so much older than the newest
 
 
+class _Now:
+    """What tells what is true at the time it is asked for."""
+
+    def age(self, now: float) -> float:
+        """Return 0, as of what has just been seen."""
+        return 0.0
+
+
 @dataclass
-class RateMeter:
+class RateMeter(_Now):
     """Of rows made at a steady rate; counts seconds.
 
     Attributes:
@@ -68,13 +85,13 @@ class RateMeter:
         born = self.born
         return max(0.0, now - born) if born < math.inf else None
 
-    def admitted(self, offset: str) -> float | None:
+    def admitted(self, offset: str, tuples: float) -> float | None:
         """Return of how many seconds all rows were let in."""
         return float(json.loads(offset))
 
 
 @dataclass
-class ReplayMeter:
+class ReplayMeter(_Now):
     """Of a recording; counts rows.
 
     Attributes:
@@ -90,13 +107,13 @@ class ReplayMeter:
         """Return how many rows there are: all of them, always."""
         return float(self.rows)
 
-    def admitted(self, offset: str) -> float | None:
+    def admitted(self, offset: str, tuples: float) -> float | None:
         """Return how many rows were let in."""
         return float(json.loads(offset)[ROWS])
 
 
 @dataclass
-class FilesMeter:
+class FilesMeter(_Now):
     """Of the files of a folder on this machine; counts bytes.
 
     Attributes:
@@ -132,7 +149,7 @@ class FilesMeter:
         self._looked = now, self._admitted + sum(self._there.values())
         return self._looked[1]
 
-    def admitted(self, offset: str) -> float | None:
+    def admitted(self, offset: str, tuples: float) -> float | None:
         """Return how large the files were that were let in."""
         for name in self._files_up_to(int(json.loads(offset)["logOffset"])):
             size = self._there.pop(name, None)
@@ -192,15 +209,27 @@ def meters_of(
         streams: the stream of each source, in the order in which they are united.
     """
     found: dict[str, tuple[int, SourceMeter]] = {}
+    read = {name: _leaves(stream) for name, stream in streams.items()}
+    offsets = sum(len(leaves) for leaves, _ in read.values())
     number = 0
-    for name, stream in streams.items():
-        leaves, is_whole = _leaves(stream)
+    for name, (leaves, is_whole) in read.items():
         if len(leaves) == 1:
-            meter = _meter(location, number, leaves[0], is_whole=is_whole)
-            if meter is not None:
-                found[name] = number, meter
+            looks = Looks(_last_progress(location, streams[name].sparkSession), number, offsets)
+            meter = _meter(location, number, leaves[0], looks, is_whole=is_whole)
+            found[name] = number, meter
         number += len(leaves)
-    return found, number
+    return found, offsets
+
+
+def _last_progress(location: Location, session: SparkSession) -> LastProgress:
+    """Return what tells how the query of a checkpoint has come on, for as long as it runs."""
+
+    def told() -> Mapping[str, Any] | None:
+        name = query_at(location)
+        query = None if name is None else session.streams.get(name)
+        return None if query is None else query.lastProgress
+
+    return told
 
 
 def _leaves(stream: DataFrame) -> tuple[list[Any], bool]:
@@ -214,8 +243,10 @@ def _leaves(stream: DataFrame) -> tuple[list[Any], bool]:
     return streaming, plan.children().size() == 0
 
 
-def _meter(location: Location, number: int, leaf: Any, *, is_whole: bool) -> SourceMeter | None:
-    """Return the meter of what a stream is read from; None if its kind tells nothing."""
+def _meter(
+    location: Location, number: int, leaf: Any, looks: Looks, *, is_whole: bool
+) -> SourceMeter:
+    """Return the meter of what a stream is read from, by its kind."""
     kind = str(leaf.getClass().getSimpleName())
     if kind == "StreamingRelationV2":
         name, options = str(leaf.sourceName()).lower(), leaf.extraOptions()
@@ -223,10 +254,13 @@ def _meter(location: Location, number: int, leaf: Any, *, is_whole: bool) -> Sou
             return RateMeter(location, number, is_whole)
         if name == NAME and options.get("checkpoint") == location.root:
             return ReplayMeter(_recorded(location, str(options.get("source"))), is_whole)
+        if name == KAFKA:
+            return KafkaMeter(location, looks)
     if kind == "StreamingRelation" and str(leaf.sourceName()).startswith("FileSource["):
         folder = _folder(leaf.dataSource().options())
-        return None if folder is None else FilesMeter(location, number, folder)
-    return None
+        if folder is not None:
+            return FilesMeter(location, number, folder)
+    return CaughtUpMeter(looks)
 
 
 def _folder(options: Any) -> str | None:

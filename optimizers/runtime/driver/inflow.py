@@ -36,8 +36,16 @@ class SourceMeter(Protocol):
         Times do not go back from call to call, except to that of the last look.
         """
 
-    def admitted(self, offset: str) -> float | None:
-        """Return how many units were let in up to an offset; None where that cannot be known."""
+    def age(self, now: float) -> float:
+        """Return how many seconds before that time the last answer was true; 0 for at that time."""
+
+    def admitted(self, offset: str, tuples: float) -> float | None:
+        """Return how many units were let in up to an offset; None where that cannot be known.
+
+        Args:
+            offset: how far the source was read.
+            tuples: how many tuples were let in since the offset before.
+        """
 
 
 @dataclass
@@ -65,26 +73,36 @@ class _Source:
     def add(self, offset: str, tuples: float) -> None:
         """Note that a batch was let in, up to an offset."""
         self.tuples += tuples
-        after = self.meter.admitted(offset)
+        after = self.meter.admitted(offset, tuples)
         if after is not None and self.before is not None and after > self.before:
             self.batches.append((after - self.before, tuples))
         self.before = after
 
-    def begin(self, now: float, units: float | None) -> None:
-        """Begin an epoch."""
-        self.since, self.began, self.tuples = now, units, 0.0
+    def look(self, now: float) -> tuple[float | None, float]:
+        """Return how many units there are, and how long ago that was seen."""
+        units = self.meter.latest(now)
+        return units, 0.0 if units is None else self.meter.age(now)
 
-    def statistics(self, now: float, units: float | None) -> SourceStatistics:
+    def begin(self, now: float, units: float | None, age: float) -> None:
+        """Begin an epoch, given the units as they were seen that long ago."""
+        self.since, self.began, self.tuples = now - age, units, 0.0
+
+    def statistics(self, now: float, units: float | None, age: float) -> SourceStatistics:
         """Return what came since the epoch began, given the units at its end."""
         size = self._tuples_of_a_unit()
         since = max(self.since, self.meter.born)
-        began = self.meter.latest(since) if self.began is None else self.began
+        began = self.began
+        if began is None and not age:  # what it was then may be known by now
+            began = self.meter.latest(since)
         arrived = waiting = None
         if units is not None and began is not None:
             arrived = _sized(units - began, size)
+        seconds = max(0.0, now - age - since)
         if units is not None and self.before is not None:
             waiting = _sized(units - self.before, size)
-        return SourceStatistics(arrived, self.tuples, waiting, max(0.0, now - since))
+            if age and not _is_sure(waiting, arrived, seconds, age):
+                waiting = None
+        return SourceStatistics(arrived, self.tuples, waiting, seconds)
 
     def _tuples_of_a_unit(self) -> float | None:
         """Return how many tuples a unit is; None where batches do not agree on that."""
@@ -126,7 +144,7 @@ class Inflow:
         self._offsets = offsets
         self._sources = {}
         for name, (place, meter) in meters.items():
-            before = meter.admitted(last[place]) if len(last) == offsets else 0.0
+            before = meter.admitted(last[place], 0.0) if len(last) == offsets else 0.0
             now = self._clock()
             self._sources[name] = _Source(meter, place, now, meter.latest(now), before)
 
@@ -156,7 +174,7 @@ class Inflow:
         self._has_begun = False
         now = self._clock()
         for source in self._sources.values():
-            source.begin(now, source.meter.latest(now))
+            source.begin(now, *source.look(now))
 
     def end(self) -> dict[str, SourceStatistics]:
         """Return what came in the epoch, and begin the next."""
@@ -164,10 +182,24 @@ class Inflow:
         now = self._clock()
         found = {}
         for name, source in self._sources.items():
-            units = source.meter.latest(now)
-            found[name] = source.statistics(now, units)
-            source.begin(now, units)
+            seen = source.look(now)
+            found[name] = source.statistics(now, *seen)
+            source.begin(now, *seen)
         return found
+
+
+def _is_sure(waiting: float | None, arrived: float | None, seconds: float, age: float) -> bool:
+    """Return whether what waited some time ago does still, but for a small part.
+
+    Args:
+        waiting: how many tuples waited then; None where that is not known.
+        arrived: how many came in an epoch before, as for all below.
+        seconds: how long that was.
+        age: how many seconds ago it was.
+    """
+    if not waiting or arrived is None or not seconds:
+        return False
+    return arrived / seconds * age <= _STEADY * waiting
 
 
 def _sized(units: float, size: float | None) -> float | None:

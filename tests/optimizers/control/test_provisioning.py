@@ -1,6 +1,8 @@
 """Nodes are acquired and given back as plans want: once, told, and never before they are empty."""
 
 import logging
+import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -66,6 +68,22 @@ class TestAcquiring:
             asked.append(cloud.asked)
 
         assert [1, 1, 1, 1, 1, 2, 2, 2, 2] == asked
+
+    def test_lets_no_more_nodes_stand_in_than_were_asked_for(self):
+        provisioning = Provisioning(Cloud())
+        adding = Plan(nodes=2, add=(Node("c"), Node("d")))
+        provisioning.settle(adding, cluster_of("m"), (), 0, 0.0)  # one
+
+        assert {} == provisioning.meet(adding, cluster_of("m", "c", "z"))
+
+    def test_lets_no_node_stand_in_for_one_that_came_after_all_or_after_it_drains(self):
+        for there, draining in (("mzc", ()), ("mz", ("z",))):
+            provisioning = Provisioning(Cloud())
+            adding = Plan(add=(Node("c"),))
+            provisioning.settle(adding, cluster_of("m"), (), 0, 0.0)
+            assert {"c": "z"} == provisioning.meet(adding, cluster_of("m", "z"))
+
+            assert {} == provisioning.meet(Plan(drain=draining), cluster_of(*there))
 
     def test_asks_once_for_what_is_wanted_and_not_there(self):
         cloud = Cloud()
@@ -517,6 +535,48 @@ class TestDuringARun:
         assert ["new-2"] == hosts.released
         assert {"m", "n"} == used(driver)
         assert dict.fromkeys(range(20), 8) == driver.results("a") == driver.results("b")
+
+    def test_a_node_that_came_in_the_stead_of_one_gets_nothing_that_is_not_placed_there(
+        self, tmp_path
+    ):
+        hosts = Hosts("m", "n")
+        plans = [Plan(add=(Node("c"),))]
+        driver = Driver(tmp_path, JOB, plans, cluster=hosts, provisioning=Provisioning(hosts))
+        for _ in range(3):
+            driver.batch(TUPLES)
+
+        assert ["m", "n", "new-2"] == [node.name for node in driver.coordinator.cluster.nodes]
+        assert {"m", "n"} == used(driver)
+
+    def test_a_node_may_come_while_a_strategy_thinks_of_it_by_the_other_name(self, tmp_path):
+        hosts, thought = Hosts("m", "n"), threading.Event()
+        on_c = Deployment(("m", "n", "c", "c"), tuple(group % 4 for group in range(8)))
+
+        class Slow(Optimizer):
+            def plan(self, topology, cluster, statistics, current):
+                if not statistics:
+                    return Plan(add=(Node("c"),))
+                thought.wait(60.0)
+                return Plan(placement={"a": on_c})
+
+        driver = Driver(
+            tmp_path,
+            JOB,
+            Slow(),
+            cluster=hosts,
+            provisioning=Provisioning(hosts),
+            meanwhile=True,
+        )
+        driver.batch(TUPLES)
+        driver.batch(TUPLES)
+        thought.set()
+        while driver.coordinator.is_thinking:
+            time.sleep(0.01)
+        driver.batch(TUPLES)
+        driver.batch(TUPLES)
+
+        assert ("m", "n", "new-2", "new-2") == driver.coordinator.layout.homes["a"].nodes
+        assert 0 == driver.coordinator.totals.refused
 
     def test_advice_alone_lets_no_node_stand_in(self, tmp_path):
         hosts = Hosts("m", "n")

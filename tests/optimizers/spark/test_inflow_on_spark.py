@@ -1,6 +1,7 @@
 """What arrives at the sources of streams on Spark, and what waits, beside what is known of them."""
 
 import itertools
+import socket
 import threading
 import time
 from pathlib import Path
@@ -128,6 +129,59 @@ def test_files_dropped_at_a_known_pace_arrive_at_that_pace(spark, tmp_path):
     assert found
     arrived, seconds = (sum(getattr(s, name) for s in found) for name in ("arrived", "seconds"))
     assert pace == pytest.approx(arrived / seconds, rel=0.1)
+
+
+@pytest.fixture
+def lines():
+    """Send a line each hundredth of a second to the first to connect; yield port and times."""
+    times, stop = [], threading.Event()
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(60.0)
+
+    def send():
+        try:
+            connection, _ = server.accept()
+        except TimeoutError:
+            return
+        with connection:
+            while not stop.wait(0.01 - time.monotonic() % 0.01):
+                try:
+                    connection.sendall(f"{len(times)}\n".encode())
+                except OSError:  # the query is stopped
+                    return
+                times.append(time.monotonic())
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    yield server.getsockname()[1], times
+    stop.set()
+    sending.join()
+    server.close()
+
+
+def test_lines_sent_to_a_socket_at_a_known_pace_arrive_at_that_pace(spark, tmp_path, lines):
+    port, times = lines
+    rows = spark.readStream.format("socket").option("host", "127.0.0.1").option("port", port).load()
+    listening = Listening()
+    run = engine(spark, tmp_path, every=2).start(
+        JOB,
+        rows.select(functions.col("value").cast("bigint").alias("k")),
+        listening,
+        trigger={"processingTime": "1 second"},
+    )
+    wait_until(lambda: len(listening.heard) > 4)
+    sent = list(times)
+    run.stop()
+
+    epochs = listening.sources("in")
+    assert epochs[0].arrived is None  # Spark has told of no batch by then
+    found = [seen for seen in epochs if seen.arrived]
+    assert len(found) >= 2
+    pace = (len(sent) - 1) / (sent[-1] - sent[0])
+    arrived, seconds = (sum(getattr(s, name) for s in found) for name in ("arrived", "seconds"))
+    assert pace == pytest.approx(arrived / seconds, rel=0.1)
+    # What came since the last look is not known.
+    assert [None] * len(epochs) == [seen.waiting for seen in epochs]
 
 
 def test_of_a_recording_what_is_not_played_back_waits(spark, tmp_path):

@@ -39,10 +39,10 @@ def test_files_wait_until_the_log_says_that_they_were_let_in(files):
     put("c.csv", 5)
     assert 15 == meter.latest(1.0)
 
-    assert 10 == meter.admitted(let_in(0, (0, "a b.csv")))
+    assert 10 == meter.admitted(let_in(0, (0, "a b.csv")), 1)
     put("d.csv", 100)
     assert 115 == meter.latest(2.0)
-    assert 115 == meter.admitted(let_in(1, (1, "c.csv"), (1, "d.csv")))
+    assert 115 == meter.admitted(let_in(1, (1, "c.csv"), (1, "d.csv")), 1)
     assert 115 == meter.latest(3.0)
 
 
@@ -51,7 +51,7 @@ def test_a_file_that_came_since_the_last_look_and_was_let_in_counts(files):
     assert 0 == meter.latest(1.0)
     put("a", 10)
 
-    assert 10 == meter.admitted(let_in(0, (0, "a")))
+    assert 10 == meter.admitted(let_in(0, (0, "a")), 1)
     assert 10 == meter.latest(2.0)
 
 
@@ -60,10 +60,10 @@ def test_a_file_that_was_read_and_archived_was_seen_before_or_is_lost(files):
     put("seen", 10)
     assert 10 == meter.latest(1.0)
     (folder / "seen").unlink()
-    assert 10 == meter.admitted(let_in(0, (0, "seen")))
+    assert 10 == meter.admitted(let_in(0, (0, "seen")), 1)
     assert 10 == meter.latest(2.0)
 
-    assert meter.admitted(let_in(1, (1, "never seen"))) is None
+    assert meter.admitted(let_in(1, (1, "never seen")), 1) is None
     assert meter.latest(3.0) is None
     assert 10 == meter.latest(4.0)
 
@@ -77,18 +77,18 @@ def test_a_query_that_goes_on_reads_its_whole_log_once(files):
     let_in(2, (0, "a"), (1, "b"), (2, "c"), suffix=".compact")
     (folder / "a").unlink()
 
-    assert 20 == meter.admitted(let_in(2, (0, "a"), (1, "b"), (2, "c"), suffix=".compact"))
+    assert 20 == meter.admitted(let_in(2, (0, "a"), (1, "b"), (2, "c"), suffix=".compact"), 1)
     assert 30 == meter.latest(1.0)
-    assert 30 == meter.admitted(let_in(3, (3, "d")))
+    assert 30 == meter.admitted(let_in(3, (3, "d")), 1)
 
 
 def test_of_a_compacted_entry_only_its_own_files_are_new(files):
     meter, put, let_in, _ = files
     for name in "ab":
         put(name, 10)
-    assert 10 == meter.admitted(let_in(0, (0, "a")))
+    assert 10 == meter.admitted(let_in(0, (0, "a")), 1)
 
-    assert 20 == meter.admitted(let_in(1, (0, "a"), (1, "b"), suffix=".compact"))
+    assert 20 == meter.admitted(let_in(1, (0, "a"), (1, "b"), suffix=".compact"), 1)
 
 
 def test_hidden_files_do_not_wait(files):
@@ -131,11 +131,12 @@ def test_rows_come_at_their_rate_since_spark_began(tmp_path):
     assert 1795076201.5 == meter.born
     assert pytest.approx(2.5) == meter.latest(1795076204.0)
     assert 0.0 == meter.latest(1795076200.0)
-    assert 7.0 == meter.admitted("7")
+    assert 0.0 == meter.age(1795076200.0)  # it knows of any time
+    assert 7.0 == meter.admitted("7", 1)
 
 
 def test_of_a_recording_all_is_there():
     meter = ReplayMeter(100, exact=True)
 
     assert 100.0 == meter.latest(0.0) == meter.latest(9.0)
-    assert 30.0 == meter.admitted('{"row": 30}')
+    assert 30.0 == meter.admitted('{"row": 30}', 1)

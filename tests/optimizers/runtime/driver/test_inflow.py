@@ -20,13 +20,17 @@ class Tap:
     exact: bool = True
     born: float = 0.0
     known: bool = True
+    late: float = 0.0
     asked: list = field(default_factory=list)
 
     def latest(self, now):
         self.asked.append(now)
-        return max(0.0, now - self.born) * self.rate if self.known else None
+        return max(0.0, now - self.late - self.born) * self.rate if self.known else None
 
-    def admitted(self, offset):
+    def age(self, now):
+        return self.late
+
+    def admitted(self, offset, tuples):
         return json.loads(offset)
 
 
@@ -193,3 +197,38 @@ def test_without_sources_nothing_is_told():
     inflow.begin()
 
     assert {} == inflow.end()
+
+
+class TestOfSourcesThatWereSeenSomeTimeAgo:
+    """Of which the last look was three seconds before the end of each epoch."""
+
+    def test_what_arrived_is_told_from_look_to_look(self):
+        inflow, clock = watched(Tap(rate=5.0, born=100.0, late=3.0))
+        clock.now = 113.0  # it was seen at 110
+        inflow.add(["40"], {"a": 40.0})
+        first = inflow.end()["a"]
+        assert (50.0, 10.0) == (first.arrived, first.seconds)
+
+        clock.now = 133.0
+        inflow.add(["140"], {"a": 100.0})
+
+        second = inflow.end()["a"]
+        assert (100.0, 20.0, 100.0) == (second.arrived, second.seconds, second.admitted)
+
+    def test_what_waits_is_told_where_it_can_have_changed_by_a_tenth_at_most(self):
+        found = {}
+        for waiting in (160, 149, 0):
+            inflow, clock = watched(Tap(rate=5.0, born=100.0, late=3.0))
+            clock.now = 203.0
+            inflow.add([str(500 - waiting)], {"a": 500.0 - waiting})
+            found[waiting] = inflow.end()["a"].waiting
+
+        # Fifteen tuples may have come since.
+        assert {160: 160.0, 149: None, 0: None} == found
+
+    def test_what_waits_is_not_told_where_it_is_not_known_how_much_comes(self):
+        inflow, clock = watched(Tap(rate=5.0, born=100.0, late=3.0, known=False))
+        clock.now = 203.0
+        inflow.add(["100"], {"a": 100.0})
+
+        assert SourceStatistics(None, 100.0, None, 103.0) == inflow.end()["a"]
