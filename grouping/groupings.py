@@ -308,7 +308,7 @@ def _of_kind(kind: object) -> type[Grouping]:
         ) from error
     if not (isinstance(found, type) and issubclass(found, Grouping) and found.kind == kind):
         raise CorruptDataError(
-            f"{kind!r} is no grouping of that kind; let its class say kind = {kind!r}"
+            f"{kind!r} is not a grouping of that kind; let its class say kind = {kind!r}"
         )
     return found
 

@@ -228,7 +228,7 @@ class Plan:
         for name, rows in self.admit.items():
             if name not in topology.sources:
                 raise PlanError(
-                    f"admit[{name!r}]={rows}: operator {name!r} is no source, and takes what "
+                    f"admit[{name!r}]={rows}: operator {name!r} is not a source, and takes what "
                     "others send; plan batch for what they send at once"
                 )
         for source, target in self.scheduling:

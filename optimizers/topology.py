@@ -321,7 +321,7 @@ def _check_edges(edges: tuple[Edge, ...], operators: dict[str, Operator]) -> Non
             if end not in operators:
                 known = ", ".join(map(repr, operators))
                 raise TopologyError(
-                    f"edge {edge} hangs in the air: there is no operator {end!r}; known: {known}"
+                    f"edge {edge} is incomplete: there is no operator {end!r}; known: {known}"
                 )
         if edge.name in seen:
             raise TopologyError(f"there are two edges {edge}; keep one")

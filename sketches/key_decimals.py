@@ -20,7 +20,8 @@ def written(key: Decimal, place: int) -> bytes:
     """Return the form of a number, or say why it has none."""
     if not key.is_finite():
         raise InvalidKeyError(
-            f"decimal key {key} at {place} is no number; filter it out, or give it a key of its own"
+            f"decimal key {key} at {place} is not a number; filter it out, or give it a key of "
+            "its own"
         )
     sign, digits, exponent = key.as_tuple()
     number = int("".join(map(str, digits)))

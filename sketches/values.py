@@ -121,7 +121,7 @@ def named_by_pair(where: str, values: object, wanted: type[V]) -> FrozenMap[tupl
             and len(pair) == 2
             and all(isinstance(name, str) for name in pair)
         ):
-            raise InvalidValueError(f"{where}: {pair!r} is no edge; write ('source', 'target')")
+            raise InvalidValueError(f"{where}: {pair!r} is not an edge; write ('source', 'target')")
         _require(f"{where}[{pair!r}]", value, wanted)
     return FrozenMap(checked)
 

@@ -217,7 +217,7 @@ def _as_graph(pairs: KeyPairs | KeyGraph) -> KeyGraph:
     if isinstance(pairs, KeyPairs):
         return KeyGraph.of({("left", "right"): pairs})
     if not isinstance(pairs, KeyGraph):
-        raise PartitionError(f"{pairs!r} are no pairs of keys; give KeyPairs or a KeyGraph")
+        raise PartitionError(f"{pairs!r} are not pairs of keys; give KeyPairs or a KeyGraph")
     return pairs
 
 

@@ -106,7 +106,7 @@ def _check_edge(edge: object, operators: Mapping[str, int]) -> None:
         case (str(), str()):
             pass
         case _:
-            raise InvalidValueError(f"{edge!r} is no edge; write ('source', 'target')")
+            raise InvalidValueError(f"{edge!r} is not an edge; write ('source', 'target')")
     for name in edge:
         if name not in operators:
             raise InvalidValueError(

@@ -109,7 +109,8 @@ class AcknowledgedDispatcher(Dispatcher):
         """
         if not isinstance(message, Acknowledgement):
             raise InvalidValueError(
-                f"{message!r} is no acknowledgement; let dispatcher and reporter be of one grouping"
+                f"{message!r} is not an acknowledgement; let dispatcher and reporter be of one "
+                "grouping"
             )
         instance = whole("instance", message.instance, at_least=0, at_most=len(self._sent) - 1)
         if message.done > self._sent[instance]:

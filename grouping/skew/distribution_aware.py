@@ -48,13 +48,13 @@ class DistributionAware(Grouping):
         cells = numeric("cells", self.cells)
         if cells.ndim != 1 or not len(cells) or cells.dtype.kind not in "iu":
             raise InvalidValueError(
-                f"cells of shape {cells.shape} and type {cells.dtype} are no owners; "
+                f"cells of shape {cells.shape} and type {cells.dtype} are not owners; "
                 "give a list of instances, one for each cell"
             )
         wrong = np.flatnonzero((cells < 0) | (cells >= self.table.instances))
         if len(wrong):
             raise InvalidValueError(
-                f"cells[{wrong[0]}]={cells[wrong[0]]} is no instance; "
+                f"cells[{wrong[0]}]={cells[wrong[0]]} is not an instance; "
                 f"give numbers from 0 to {self.table.instances - 1}"
             )
         object.__setattr__(self, "cells", protected(cells.astype(np.int32)))

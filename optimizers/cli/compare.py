@@ -118,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--master",
         metavar="URL",
         help="of the cluster on whose hosts Spark runs it, such as spark://host:7077 (default: "
-        "this machine, where nodes are only thought of)",
+        "this machine, with virtual nodes)",
     )
     add(
         "--checkpoint",

@@ -36,7 +36,7 @@ def variants_of(texts: Iterable[str]) -> dict[str, Optimizer | None]:
         name, strategies = named.groups() if named else (text, text)
         if not name or not strategies:
             raise InvalidValueError(
-                f"{text!r} is no variant; write a strategy, or NAME=STRATEGY+STRATEGY"
+                f"{text!r} is not a variant; write a strategy, or NAME=STRATEGY+STRATEGY"
             )
         if name in found:
             raise InvalidValueError(
@@ -69,7 +69,7 @@ def _steps(text: str) -> list[str]:
 def _strategy(text: str) -> Optimizer:
     step = _STEP.fullmatch(text)
     if step is None:
-        raise InvalidValueError(f"{text!r} is no strategy; write NAME, or NAME(setting=value)")
+        raise InvalidValueError(f"{text!r} is not a strategy; write NAME, or NAME(setting=value)")
     name, settings = step.groups()
     return create(name, **_settings(text, settings or ""))
 

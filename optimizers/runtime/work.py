@@ -171,7 +171,7 @@ def fold_of(topology: Topology, name: str) -> Fold:
     if not isinstance(function, Fold):
         raise TopologyError(
             f"operator {name!r} keeps state by {', '.join(operator.key_columns)}, but "
-            f"apply={function!r} is no fold; use one of optimizers.folds, such as Count(), or "
+            f"apply={function!r} is not a fold; use one of optimizers.folds, such as Count(), or "
             "EachKey(function) for a function of your own"
         )
     return function

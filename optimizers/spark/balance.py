@@ -125,7 +125,7 @@ def _prices(rows: DataFrame, costs: Any, columns: tuple[str, ...]) -> _Prices:
         sketch = costs.copy()
     else:
         raise InvalidValueError(
-            f"costs={costs!r} are none; give a column, a mapping, or what learn_costs returned"
+            f"costs={costs!r} are not costs; give a column, a mapping, or what learn_costs returned"
         )
     sketch.mean  # noqa: B018  # refuses costs of nothing
     return _Prices(columns, sketch)

@@ -133,7 +133,8 @@ def check_trigger(trigger: Any) -> None:
     """Refuse a trigger that `DataStreamWriter.trigger` cannot take."""
     if not isinstance(trigger, Mapping) or not all(name in _TRIGGERS for name in trigger):
         raise InvalidValueError(
-            f"trigger={_shown(trigger)} is none; give a dict with one of {', '.join(_TRIGGERS)}, "
+            f"trigger={_shown(trigger)} is not a trigger; give a dict with one of "
+            f"{', '.join(_TRIGGERS)}, "
             'such as {"processingTime": "10 seconds"}'
         )
 

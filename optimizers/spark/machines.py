@@ -74,7 +74,7 @@ class Machines:
 
     @property
     def are_hosts(self) -> bool:
-        """Whether any node of the cluster is a host, and not only thought of."""
+        """Whether any node of the cluster is a host, not virtual."""
         return len(self._hosts) > 1 and any(n.name in self._hosts for n in self.cluster.nodes)
 
     @property

@@ -119,7 +119,7 @@ def check_sinks(sinks: Sinks | None, operators: Sequence[str], where: str) -> No
             )
         if not callable(sink):
             raise InvalidValueError(
-                f"{where}[{name!r}]={sink!r} is no function; give one of rows and batch"
+                f"{where}[{name!r}]={sink!r} is not a function; give one of rows and batch"
             )
 
 

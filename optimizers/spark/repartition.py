@@ -140,7 +140,9 @@ def repartition(
     columns = checks.key_columns(rows, key)
     chosen = Fields() if grouping is None else grouping
     if not isinstance(chosen, Grouping):
-        raise InvalidValueError(f"grouping={chosen!r} is none; give one, such as Shuffle()")
+        raise InvalidValueError(
+            f"grouping={chosen!r} is not a grouping; give one, such as Shuffle()"
+        )
     if chosen.needs_key and not columns:
         raise InvalidValueError(f"{chosen.kind} chooses by a key; name its column with key=")
     chosen.router(number)  # refuses a grouping that was made for another number

@@ -216,7 +216,8 @@ class FrequentItems:
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CorruptDataError(
-                f"a {type(state).__name__} is no state of approx_top_k_accumulate: it lacks {error}"
+                f"a {type(state).__name__} is not a state of approx_top_k_accumulate: it lacks "
+                f"{error}"
             ) from error
         kind = _kind_of(ddl)
         if not isinstance(data, bytes | bytearray | memoryview):

@@ -171,8 +171,8 @@ def test_a_grouping_of_another_package_passes_through_documents_by_its_place():
         ("their_streams.groupings:Farthest", "cannot be imported"),
         ("no_such_package:Nearest", "install the package that has it"),
         (":Nearest", "cannot be imported"),
-        ("their_streams.groupings:Misnamed", "is no grouping of that kind"),
-        ("builtins:dict", "is no grouping of that kind"),
+        ("their_streams.groupings:Misnamed", "is not a grouping of that kind"),
+        ("builtins:dict", "is not a grouping of that kind"),
     ],
 )
 def test_a_place_without_a_grouping_is_refused(kind, complaint):

@@ -208,7 +208,7 @@ BAD = {
     "edge to nowhere": (
         Topology,
         JOB % ('{"name":"a"}', '{"source":"a","target":"b"}'),
-        ["hangs in the air"],
+        ["is incomplete: there is no operator"],
     ),
     "no nodes": (Cluster, NODES % '"nodes":[]', ["at least one"]),
     "draining unknown": (

@@ -55,9 +55,12 @@ BAD = {
     "placement a tuple": (lambda: Plan(placement={"x": ("a",)}), ["placement['x']", "Deployment"]),
     "scheduling by operator": (
         lambda: Plan(scheduling={"x": Shuffle()}),
-        ["scheduling: 'x' is no edge", "('source', 'target')"],
+        ["scheduling: 'x' is not an edge", "('source', 'target')"],
     ),
-    "scheduling by three": (lambda: Plan(scheduling={("a", "b", "c"): Shuffle()}), ["no edge"]),
+    "scheduling by three": (
+        lambda: Plan(scheduling={("a", "b", "c"): Shuffle()}),
+        ["is not an edge"],
+    ),
     "scheduling by kind": (lambda: Plan(scheduling={("a", "b"): "x"}), ["('a', 'b')", "Grouping"]),
     "adopt a name": (lambda: Plan(adopt="x"), ["adopt='x'", "list"]),
     "adopt a number": (lambda: Plan(adopt=[1]), ["operator name 1"]),
@@ -131,7 +134,7 @@ UNFIT = {
     "admit of no source": (
         Plan(admit={"count": 500}),
         PlanError,
-        ["admit['count']=500", "'count' is no source", "plan batch"],
+        ["admit['count']=500", "'count' is not a source", "plan batch"],
     ),
     "unknown routing": (Plan(routing={"ghost": Fields()}), UnknownNameError, ["routing:"]),
     "unknown placement": (Plan(placement={"ghost": HOME}), UnknownNameError, ["placement:"]),

@@ -156,7 +156,10 @@ BAD = {
         lambda: Statistics(operators={1: OperatorStatistics()}),
         "operators: 1 is not a name",
     ),
-    "edges by name": (lambda: Statistics(edges={"a": EdgeStatistics()}), "edges: 'a' is no edge"),
+    "edges by name": (
+        lambda: Statistics(edges={"a": EdgeStatistics()}),
+        "edges: 'a' is not an edge",
+    ),
     "edges of operators": (
         lambda: Statistics(edges={("a", "b"): OperatorStatistics()}),
         "give a EdgeStatistics",

@@ -38,7 +38,7 @@ REFUSALS = {
     "a time to come": (np.array(["9999", "10000"], "M8[s]"), r"key 10000-01-01.* at 1 is not from"),
     "a day to come": (pa.array([2932897], pa.date32()), r"key 10000-01-01 at 0 is not from year"),
     "nanoseconds": (pa.array([1001], pa.timestamp("ns")), r"at 0 has parts of a microsecond"),
-    "a decimal that is none": ([Decimal("NaN")], r"decimal key NaN at 0 is no number; filter"),
+    "a decimal that is none": ([Decimal("NaN")], r"decimal key NaN at 0 is not a number; filter"),
     "a long decimal": ([Decimal("1e38")], r"decimal key 1E\+38 at 0 does not fit 38 digits; round"),
     "a fine decimal": ([Decimal("1e-39")], r"decimal key 1E-39 at 0 does not fit 38 digits"),
     "an integer among decimals": ([Decimal(1), 1], r"key 1 of type int at 1"),

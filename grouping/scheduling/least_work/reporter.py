@@ -42,7 +42,7 @@ class WorkReporter(Reporter):
         """Note that a tuple was executed; return a report for its sender if one is due."""
         if not 0.0 <= seconds < math.inf:
             raise InvalidValueError(
-                f"seconds={seconds!r} that a tuple took at instance {self._instance} are none; "
+                f"seconds={seconds!r} of a tuple at instance {self._instance} are not a time; "
                 "give a finite number from 0 up"
             )
         if sender not in range(len(self._accounts)):

@@ -105,8 +105,8 @@ class OnlineShuffleReporter(Reporter):
         amount("seconds", seconds, up_to=_LONGEST)
         if carried is not None and not isinstance(carried, Question):
             raise InvalidValueError(
-                f"carried={carried!r} is no question of this grouping; let dispatcher and reporter "
-                "be of one grouping"
+                f"carried={carried!r} is not a question of this grouping; let dispatcher and "
+                "reporter be of one grouping"
             )
         if self._wall_clock:
             number("now", now)

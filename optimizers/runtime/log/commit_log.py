@@ -61,7 +61,7 @@ class SavedPlan:
         # No line inside a text begins like this, as line breaks are escaped.
         place = text.rfind(_DECLARED.encode())
         if place < 0:
-            raise CorruptDataError("it does not say what the job declared, so it is no saved plan")
+            raise CorruptDataError("it has no declared parallelism, so it is not a saved plan")
         plan = Plan.from_json(text[:place] + _END.encode())
         declared = json.loads(text[place + len(_DECLARED) : -len(_END)])
         return cls(batch, plan, FrozenMap(declared), revision)

@@ -127,8 +127,8 @@ def make(location: Location, mark: Mark) -> None:
     others = [name for name in location.entries() if name not in ours and name[0] != "."]
     if others:
         raise CheckpointError(
-            f"{location} is no checkpoint, and holds {_few(others)}; give the job an empty folder, "
-            f"such as {location.root.rstrip('/')}/checkpoint"
+            f"{location} is not a checkpoint, and holds {_few(others)}; give the job an empty "
+            f"folder, such as {location.root.rstrip('/')}/checkpoint"
         )
     for folder in _FOLDERS:
         location.make_folder(folder)

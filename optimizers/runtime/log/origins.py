@@ -98,7 +98,7 @@ class Progress:
         object.__setattr__(self, "names", names)
         for query, last in named("streams", self.streams, object).items():
             if not isinstance(last, OfStream) or last.query != query:
-                raise InvalidValueError(f"streams[{query!r}]={last!r} is no batch of this query")
+                raise InvalidValueError(f"streams[{query!r}]={last!r} is not a batch of this query")
         object.__setattr__(self, "streams", FrozenMap(self.streams))
 
     def after(self, origin: Origin) -> "Progress":
@@ -238,7 +238,7 @@ def _in(progress: Progress) -> list[tuple[str, OfStream]]:
 
 def _check_name(what: str, name: object) -> None:
     if not isinstance(name, str) or not name:
-        raise InvalidValueError(f"{what} {name!r} is no text; give one that is not empty")
+        raise InvalidValueError(f"{what} {name!r} is not a text; give one that is not empty")
 
 
 def _shown(offsets: tuple[str, ...], limit: int = 80) -> str:

@@ -318,7 +318,7 @@ def _tidy_uri(spark: str) -> str:
     scheme, colon, path = spark.partition(":")
     if not colon or len(scheme) < 2 or "/" in scheme or not path.startswith("/") or "?" in path:
         raise CheckpointError(
-            f"spark={spark!r} is no folder as Spark names it; give a URI without options, such as "
+            f"spark={spark!r} is not a folder by Spark's name; give a URI without options, such as "
             "'abfss://container@account.dfs.core.windows.net/folder'"
         )
     return spark.rstrip("/")

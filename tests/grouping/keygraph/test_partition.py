@@ -289,7 +289,7 @@ TABLES = (RoutingTable([1], [0], 2), RoutingTable(["x"], [0], 2))
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"pairs": [1, 2]}, PartitionError, "no pairs of keys; give KeyPairs"),
+        ({"pairs": [1, 2]}, PartitionError, "are not pairs of keys; give KeyPairs"),
         ({"parts": 0}, InvalidValueError, "parts=0 is out of range"),
         ({"parts": 2.0}, InvalidValueError, "parts=2.0 is not a whole number"),
         ({"imbalance": 0.99}, PartitionError, "imbalance=0.99 would leave some of the load"),

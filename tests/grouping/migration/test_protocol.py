@@ -318,7 +318,7 @@ def test_the_manager_passes_over_answers_of_another_epoch(phase, body):
         ({"a": 0}, (), r"instances\['a'\]=0 is out of range"),
         ({"a": 1}, (("a", "b"),), r"there is no operator 'b'; name one of \['a'\]"),
         ({"a": 1, "b": 1}, (("a", "b"), ("a", "b")), "name an edge twice"),
-        ({"a": 1, "b": 1}, ("ab",), "'ab' is no edge; write"),
+        ({"a": 1, "b": 1}, ("ab",), "'ab' is not an edge; write"),
         ({"(manager)": 1}, (), "which is taken; rename it"),
         ({"a": 1, "b": 1}, (("a", "b"), ("b", "a")), "feed each other, so each would wait"),
     ],

@@ -371,8 +371,8 @@ def test_work_that_rounding_left_below_none_is_none():
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        (None, "None is no acknowledgement; let dispatcher and reporter be of one"),
-        (Answer(0, 1, 0.0), "Answer.* is no acknowledgement"),
+        (None, "None is not an acknowledgement; let dispatcher and reporter be of one"),
+        (Answer(0, 1, 0.0), "Answer.* is not an acknowledgement"),
         (Acknowledgement(2, 1), "instance=2"),
         (Acknowledgement(0, 2), "done=2 tuples at instance 0, which was sent 1; begin with new"),
     ],

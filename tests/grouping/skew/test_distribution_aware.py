@@ -111,7 +111,7 @@ def test_nothing_is_learned_from_an_empty_sketch():
         (TABLE, [], "cells of shape (0,)"),
         (TABLE, [[0]], "cells of shape (1, 1)"),
         (TABLE, [0.5], "type float64"),
-        (TABLE, [0, 5], "cells[1]=5 is no instance; give numbers from 0 to 4"),
+        (TABLE, [0, 5], "cells[1]=5 is not an instance; give numbers from 0 to 4"),
         (TABLE, [-1], "cells[0]=-1"),
     ],
 )

@@ -53,7 +53,7 @@ def test_settings_are_written_in_parentheses():
         (["locality(worth=open('x'))"], InvalidValueError, "settings that cannot be read"),
         (["locality(worth=1)or(1)"], InvalidValueError, "settings that cannot be read"),
         (["locality(**{'worth': 1})"], InvalidValueError, "settings that cannot be read"),
-        (["locality(worth=1"], InvalidValueError, "no strategy; write NAME, or NAME"),
+        (["locality(worth=1"], InvalidValueError, "is not a strategy; write NAME, or NAME"),
         (["locality(worth=)"], InvalidValueError, "settings that cannot be read"),
         (["a(b=1)+"], UnknownNameError, "unknown strategy 'a'"),
         (
@@ -62,9 +62,9 @@ def test_settings_are_written_in_parentheses():
             "unknown strategy 'borealis'; known: '",
         ),
         (["x=locality+"], UnknownNameError, "unknown strategy ''"),
-        ([""], InvalidValueError, "'' is no variant; write a strategy"),
-        (["x="], InvalidValueError, "'x=' is no variant"),
-        (["=hash"], InvalidValueError, "'=hash' is no variant"),
+        ([""], InvalidValueError, "'' is not a variant; write a strategy"),
+        (["x="], InvalidValueError, "'x=' is not a variant"),
+        (["=hash"], InvalidValueError, "'=hash' is not a variant"),
         (["hash", "hash=locality"], InvalidValueError, "two variants are called 'hash'"),
     ],
 )

@@ -188,7 +188,7 @@ class TestRowsAtADoor:
         (
             lambda g: repartition(g.rows, 2, "hash", key="k"),
             InvalidValueError,
-            "grouping='hash' is none",
+            "grouping='hash' is not a grouping",
         ),
         (
             lambda g: learn_costs(g.rows, "work", key="k"),
@@ -226,12 +226,12 @@ class TestRowsAtADoor:
         (
             lambda g: g.engine.start(JOB, g.streamed, trigger="1 minute"),
             InvalidValueError,
-            "trigger='1 minute' is none; give a dict",
+            "trigger='1 minute' is not a trigger; give a dict",
         ),
         (
             lambda g: g.engine.start(JOB, g.streamed, trigger={"every": "1 minute"}),
             InvalidValueError,
-            "is none; give a dict with one of processingTime",
+            "is not a trigger; give a dict with one of processingTime",
         ),
         (
             lambda g: g.engine.run(JOB, g.rows, Locality),

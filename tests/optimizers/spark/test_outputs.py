@@ -91,7 +91,7 @@ def test_a_column_called_operator_is_not_overwritten(spark, tmp_path):
     [
         ({"sold": print}, UnknownNameError, "each_batch names 'sold', .* 'seen', 'bought' do"),
         ({"clicks": print}, UnknownNameError, "each_batch names 'clicks', whose rows do not leave"),
-        ({"seen": "out"}, InvalidValueError, r"each_batch\['seen'\]='out' is no function"),
+        ({"seen": "out"}, InvalidValueError, r"each_batch\['seen'\]='out' is not a function"),
         (["seen"], InvalidValueError, r"each_batch=\['seen'\] is neither a function"),
     ],
 )

@@ -157,7 +157,7 @@ def with_sketch(change, state=GOOD):
 
 
 BAD = {
-    "no struct": (None, "a NoneType is no state"),
+    "no struct": (None, "a NoneType is not a state"),
     "no field": ({"sketch": b""}, "it lacks 'maxItemsTracked'"),
     "no bytes": ({**GOOD, "sketch": "x"}, "sketch is a str"),
     "no type": ({**GOOD, "itemDataTypeDDL": "x"}, "does not say what the items are"),

@@ -141,7 +141,7 @@ class TestOneDriver:
 
         with pytest.raises(TopologyError, match="source with a key"):
             Driver(tmp_path / "a", keyed_source)
-        with pytest.raises(TopologyError, match="is no fold"):
+        with pytest.raises(TopologyError, match="is not a fold"):
             Driver(tmp_path / "b", Topology.source("s").then("a", key="k", apply=len))
         with pytest.raises(TopologyError, match="no key to keep the state"):
             Driver(tmp_path / "c", Topology.source("s", apply=TUPLES))

@@ -315,5 +315,5 @@ def test_a_saved_plan_is_read_back_equal(topology, declared):
 
 
 def test_a_plan_that_does_not_say_what_was_declared_is_no_saved_one():
-    with pytest.raises(CorruptDataError, match="does not say what the job declared"):
+    with pytest.raises(CorruptDataError, match="has no declared parallelism"):
         SavedPlan.read(sealed(Plan().to_json()), 0, 0)

@@ -174,7 +174,7 @@ def test_a_pair_of_names_may_be_given():
     "spark", ["/mnt/jobs", "C:/x", "abfss", "s3a:b", "s3a://b/x?region=eu", ""]
 )
 def test_a_name_for_spark_is_a_uri(spark):
-    with pytest.raises(CheckpointError, match="no folder as Spark names it"):
+    with pytest.raises(CheckpointError, match="is not a folder by Spark's name"):
         Location("/mnt/jobs", spark=spark)
 
 
