@@ -4,7 +4,6 @@ It does not know where tasks run. Before a batch it hands out an assignment unde
 it takes the reports, commits the batch and asks the optimizer what should change.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,13 +14,12 @@ from optimizers.cluster import Cluster
 from optimizers.control.adoption import adopting_hops
 from optimizers.control.checking import Limits
 from optimizers.control.decision import Decision
-from optimizers.control.fitting import fitted
 from optimizers.control.history import Totals
 from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
 from optimizers.control.provisioning import Provisioning
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
-from optimizers.errors import CheckpointError, PlanError
+from optimizers.errors import CheckpointError
 from optimizers.execution import Execution
 from optimizers.layout import Layout, completed
 from optimizers.optimizer import Optimizer
@@ -30,6 +28,7 @@ from optimizers.runtime.driver.assignment import Assignment
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
 from optimizers.runtime.driver.inflow import Inflow
 from optimizers.runtime.driver.learned import Learned
+from optimizers.runtime.driver.redeclaring import redeclared
 from optimizers.runtime.driver.summary import log_bad_rows, summary_of
 from optimizers.runtime.driver.taking_apart import Timing, time_of
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
@@ -43,8 +42,6 @@ from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_ch
 from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
 from sketches.checks import whole
-
-_LOG = logging.getLogger(__name__)
 
 _CLEANED_EVERY = 16  # batches; leftover files are harmless, so they are deleted in bulk
 
@@ -318,30 +315,11 @@ class Coordinator:
     def _redeclared(self, batch: int, before: SavedPlan) -> SavedPlan:
         """Save, for the first batch of this driver, the plan that its job declares by now.
 
-        Only operators whose declared parallelism has changed get another one: what an optimizer
-        has decided for the others stays. A plan that was saved for this very batch is replaced,
-        for it may be the one that the job could not be run under.
-
-        Raises:
-            PlanError: the job cannot have these numbers.
+        A plan that was saved for this very batch is replaced, for it may be the one that the job
+        could not be run under.
         """
-        changed = {
-            name: number
-            for name, number in self._declared.items()
-            if before.declared.get(name) != number
-        }
-        plan = self._whole(fitted(before.plan, self._cluster).plan)
-        plan = plan.amended(Plan(parallelism=changed, notes=plan.notes), self._cluster)
-        try:
-            plan.check(self._topology)
-            if self._committed is not None:
-                check_change(self._layout.topology, self._topology.under(plan))
-        except PlanError as error:
-            raise PlanError(
-                f"the job declares other numbers of instances than before: {error}"
-            ) from error
-        changes = (f"{name}: {before.declared.get(name)} -> {changed[name]}" for name in changed)
-        _LOG.info("the job declares other numbers of instances: %s", ", ".join(changes))
+        running = None if self._committed is None else self._layout.topology
+        plan = redeclared(before, self._declared, self._topology, self._cluster, running)
         return self._saved(batch, plan, instead_of=before if before.batch == batch else None)
 
     def _saved(self, batch: int, plan: Plan, instead_of: SavedPlan | None = None) -> SavedPlan:
