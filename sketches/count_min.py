@@ -255,7 +255,7 @@ def _table_type(backend: object, *, conservative: object) -> type[Table]:
         raise InvalidValueError(f"backend={backend!r} is not known; give 'numpy' or 'datasketches'")
     if conservative:
         raise InvalidValueError(
-            "conservative=True is not to be had with backend='datasketches'; use backend='numpy'"
+            "conservative=True does not work with backend='datasketches'; use backend='numpy'"
         )
     from sketches.count_min_datasketches import DatasketchesTable  # noqa: PLC0415  # as above
 

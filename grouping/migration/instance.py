@@ -46,7 +46,7 @@ class Instance:
         old: the owners that were in force at the end of the last reconfiguration.
         new: the owners that are to be, or are already, in force; ``old`` when none is under way.
         switched: whether ``new`` is in force here.
-        heralds: who has said that it routes by ``new``.
+        heralds: the senders that have said that they route by ``new``.
         givers: the siblings that have sent all their state that goes here.
         state: the history of each key that is here.
         waiting: tuples whose key's state has not come, in the order they came in.

@@ -250,7 +250,7 @@ class Message:
 
     Attributes:
         sender: who says it.
-        recipient: who is to hear it.
+        recipient: the recipient.
         body: what it says.
         number: its place in the channel, by which a recipient knows one that it has had already;
             None to and from the manager, which loses count when it crashes.

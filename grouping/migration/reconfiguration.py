@@ -89,7 +89,7 @@ class Reconfiguration(ArrayValue):
         instances: how many instances take part: those of the old and of the new owners.
         keys: the keys that move; integers as an int64 array, other keys as objects.
         senders: who owns each of them now.
-        recipients: who is to own each of them.
+        recipients: the next owner of each of them.
         sizes: how many bytes of state each of them has; None where that is not known.
     """
 

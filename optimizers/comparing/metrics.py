@@ -47,8 +47,8 @@ class Figure:
     def line(self, each: Sequence[Batches]) -> Line:
         """Return the figure of each variant, with the best marked.
 
-        What is no farther from the best than that varies by itself is marked as well; if that
-        is so of all, none is.
+        Values that differ from the best by no more than its own spread are marked as well; if all
+        do, none is.
         """
         measures = [self.of(batches, each[0]) for batches in each]
         cells = [NOTHING if measure is None else self._shown(measure) for measure in measures]
@@ -83,7 +83,7 @@ def section(title: str, variants: Sequence[Outcome], span: Sequence[int]) -> Sec
 
 
 def overall(variants: Sequence[Outcome]) -> Section:
-    """Return what is not a matter of single batches; to do nothing is no merit there."""
+    """Return figures of the whole run, without marks: doing nothing is no merit there."""
     rows = {
         "plans changed": [sum(batch.changed for batch in v.batches) for v in variants],
         "plans refused": [sum(bool(d.refused) for d in v.decisions) for v in variants],
@@ -121,14 +121,14 @@ def speed_beside(batches: Batches, first: Batches) -> Measure:
 
 
 def _ratio(one: float, other: float) -> float:
-    """Return how many times the other one is; in no time, as in a simulation, as much at best."""
+    """Return the ratio of two times; without a second one, as in a simulation, it is infinite."""
     if other == 0:
         return 1.0 if one == 0 else math.inf
     return one / other
 
 
 def size_text(size: float) -> str:
-    """Write a number of bytes for people.
+    """Write a number of bytes with its unit.
 
     >>> size_text(1_234_567)
     '1.23 MB'
@@ -158,7 +158,7 @@ def _balanced(batch: RunSummary) -> list[str]:
 
 
 def _imbalance(operator: str) -> Figure:
-    """Return how many times the average load the busiest instance had, weighed by load."""
+    """Return the load of the busiest instance, in averages, weighted by load."""
 
     def of(batches: Batches, _: Batches) -> Measure | None:
         found = [batch.operator(operator) for batch in batches]
@@ -176,7 +176,7 @@ def _unmarked(label: str, cells: Sequence[str]) -> Line:
 def _per_batch(
     of: Callable[[RunSummary], float | None],
 ) -> Callable[[Batches, Batches], Measure | None]:
-    """Return the median over batches; of what is not known of all of them, None."""
+    """Return the median over batches; None if the value is unknown for one of them."""
 
     def median(batches: Batches, _: Batches) -> Measure | None:
         known = [value for value in map(of, batches) if value is not None]
@@ -190,7 +190,7 @@ def _seconds(value: float) -> str:
 
 
 def mean_latency(batches: Batches, _: Batches = ()) -> Measure | None:
-    """Return how long a tuple took on average; None if that is not known of all batches."""
+    """Return the mean latency of a tuple; None if that is unknown for one of the batches."""
     return _per_batch(lambda batch: None if batch.latency is None else batch.latency.mean)(
         batches, ()
     )

@@ -123,7 +123,7 @@ def _about_latency(variants: Sequence[Outcome], span: Sequence[int]) -> Iterator
 
 
 def _duration(seconds: float) -> str:
-    """Write a time for people."""
+    """Write a time with its unit."""
     return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 

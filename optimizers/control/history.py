@@ -50,7 +50,7 @@ class Totals:
 class History:
     """Keeps the last batches and decisions in full, and sums of the rest, so that it never grows.
 
-    Of jobs with very many instances it keeps fewer batches: all that are kept tell of a million
+    It keeps fewer batches of jobs with very many instances: all that are kept have a million
     instances at most, which is 350 batches of three operators with 1,000 instances each.
 
     >>> history = History(2)

@@ -99,8 +99,8 @@ class Workload:
         if not self.work:
             last = self.topology.order[-1]
             raise InvalidValueError(
-                f"workload {self.name!r} does not say what takes time, and a simulation computes "
-                f"nothing by itself; give Workload(work={{{last!r}: Work(20e-6)}}), or run it on "
+                f"workload {self.name!r} does not say what takes time, and a simulation does not "
+                f"run functions; give Workload(work={{{last!r}: Work(20e-6)}}), or run it on "
                 "Spark"
             )
         if rate is None and self.rate is None:

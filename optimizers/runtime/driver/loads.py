@@ -188,7 +188,8 @@ class LoadCollector:
     def _group_seconds(self, name: str, known: Known) -> Floats | None:
         """Return CPU seconds by key group, without what calls take; None where not known.
 
-        What was measured key by key is known. The rest is told by tuples, keys and state.
+        Seconds that were measured key by key are known. The rest is divided by tuples, keys and
+        state.
         """
         sums, model = self._groups[name], known.model_of(name)
         measured = sums["measured"]

@@ -103,7 +103,7 @@ class StateFile:
             record.take("rows", int),
             record.take("bytes", int),
             record.take("checksum", int),
-            record.take("kind", str),  # type: ignore[arg-type]  # made a Kind by itself
+            record.take("kind", str),  # type: ignore[arg-type]  # becomes a Kind
         )
 
 

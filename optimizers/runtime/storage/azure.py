@@ -96,7 +96,7 @@ def _client(place: Place) -> Any:
     return BlobServiceClient(
         url,
         credential=_credential(place),
-        retry_total=0,  # the fence asks again by itself
+        retry_total=0,  # the fence itself asks again
         connection_timeout=_CONNECT,
         read_timeout=_ANSWER,
     )

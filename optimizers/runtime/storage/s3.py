@@ -85,7 +85,7 @@ def _client(place: Place) -> Any:
         config=Config(
             connect_timeout=_CONNECT,
             read_timeout=_ANSWER,
-            retries={"total_max_attempts": 1},  # the fence asks again by itself
+            retries={"total_max_attempts": 1},  # the fence itself asks again
             s3={"addressing_style": "path" if server and not virtual else "auto"},
         ),
     )

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from optimizers.simulation.events.operators import EventOperator
 
 Waiting: TypeAlias = tuple[int, EventOperator, int]
-"""A number to tell who has waited longest, an operator, and an instance of it."""
+"""A number for the order of waiting, an operator, and an instance of it."""
 
 
 class Cores:
@@ -31,7 +31,7 @@ class Cores:
         self._number = count()
 
     def fit(self, counts: Mapping[int, float]) -> list[tuple[EventOperator, int]]:
-        """Learn of the cores and nodes that there are by now, and return who is to begin.
+        """Take over the present cores and nodes, and return the instances that are to begin.
 
         Args:
             counts: how many cores each node has, by its number.
@@ -69,7 +69,7 @@ class Cores:
             self._held[operator.rank, instance] = node
 
     def give_back(self, operator: EventOperator, instance: int) -> tuple[EventOperator, int] | None:
-        """Take its core from an instance, if it has one, and return who is to get it."""
+        """Take its core from an instance, if it has one, and return the instance that gets it."""
         node = self._held.pop((operator.rank, instance), None)
         if node is None:
             return None

@@ -31,7 +31,7 @@ from optimizers.simulation.rows import Arrivals
 from optimizers.simulation.wires import Wires
 
 Event: TypeAlias = tuple[float, int, float, int, int, int, int, Any]
-"""When; what; four numbers to tell who is first; a number of its own; and the particulars."""
+"""The time; the kind; four numbers for the order; a number of its own; and the particulars."""
 
 Key: TypeAlias = tuple[float, int, int, int]
 
@@ -272,7 +272,7 @@ class Events:
             operator: the operator.
             instance: who sends.
             row: the tuple.
-            key: who is first; the last of it is how many have been sent already.
+            key: the order; its last number is how many have been sent already.
             clock: when they are sent, with all that it takes.
         """
         clock = self.now if clock is None else clock
