@@ -111,13 +111,19 @@ def test_a_cap_carries_as_much_as_the_best_of_all_divisions(described, batch_byt
         return  # a source that is slow by itself is slowed on its own: the next test
     best = max(carried(described, batch_bytes, each) for each in divisions(described, workers))
     assert plan.scale == pytest.approx(float(best), rel=1e-8)
-    # And what is carried takes the fewest instances, then the smallest batches.
+    # And what is carried takes the fewest instances, then the smallest batches. Where an instance
+    # would be busy all of its time, to within rounding, there may be one more.
     rate = Fraction(plan.scale)
     for operator, pair in enumerate(zip(plan.instances, plan.batches, strict=True)):
         if not described.is_source(operator):
-            scaled = [rate * each * (1 - Fraction(1, 10**10)) for each in emitted]
-            fewest = least(described, operator, described.rate(operator, scaled), batch_bytes)
-            assert fewest == pair or plan.busy[operator] > 1 - 1e-6
+            fewest = [
+                least(described, operator, described.rate(operator, scaled), batch_bytes)
+                for scaled in (
+                    [rate * each * share for each in emitted]
+                    for share in (1, 1 - Fraction(1, 10**10))
+                )
+            ]
+            assert pair in fewest or plan.busy[operator] > 1 - 1e-6
 
 
 @given(dataflows(), BYTES)
