@@ -104,7 +104,7 @@ def template(before: bytes, cells: Any, after: bytes = b"") -> Any:
 
 
 def families(count: int) -> Iterator[tuple[str, Any]]:
-    """Yield each family's name and at most so many different keys of it."""
+    """Yield each family's name and a limited number of different keys of it."""
     yield from numbers_and_pairs(count)
     yield from texts(count)
     yield from patterns(count)
@@ -201,7 +201,7 @@ def patterns(count: int) -> Iterator[tuple[str, Any]]:
 
 
 def sparse(size: int, bits: int, count: int) -> Any:
-    """Bytes with no more than so many bits set, at most so many of them."""
+    """Bytes with a limited number of bits set, a limited number of them."""
     chosen = [
         np.array(places, dtype=np.int64).reshape(-1, number)
         for number in range(1, bits + 1)

@@ -10,7 +10,7 @@ places the instances as well. Measured are the memory of the driver's Python and
 heap of Java after it was cleaned up, and the files in the temporary folders of both.
 
 What is not looked at is Spark's own memory of the last thousand jobs, stages and queries
-(``spark.ui.retained...``), which grows until it holds so many; the session here keeps few.
+(``spark.ui.retained...``), which grows to that number; the session here keeps few.
 """
 
 import argparse
@@ -80,7 +80,7 @@ class Sample:
 
 @dataclass
 class Restless(Optimizer):
-    """Decides for other tables of so many keys each time it is asked."""
+    """Decides for other tables of the same size each time it is asked."""
 
     keys: int
     asked: int = 0

@@ -74,7 +74,7 @@ def test_every_benchmark_runs_and_measures_numbers(name, monkeypatch, streams, s
 
 
 def once(variants, *, repeats=1):
-    """Time everything once: here nobody wants to know how long it takes."""
+    """Time everything once: the time does not matter here."""
     return importlib.import_module("harness").interleaved(variants, repeats=1)
 
 

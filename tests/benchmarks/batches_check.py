@@ -16,7 +16,7 @@ from optimizers.simulation import MicroBatches, Network, SimulationEngine, Strea
 from optimizers.simulation.stages.micro_batches import COUNTED, Counted
 from sketches.arrays import Floats
 
-PARTS = 4  # each cell is foretold by constants from the cells of the other parts
+PARTS = 4  # each cell is predicted by constants from the cells of the other parts
 QUICKEST = 3  # batches of a cell, whose mean counts
 _SIZE = 16.0  # bytes of a tuple beside its padding
 _LOCAL = ("base", "stage", "task", "work", "row")
@@ -49,7 +49,7 @@ def counted(cell: Cell, *, hosts: bool) -> Counted:
     return engine.run(job, stream, plan_of(cell, job, nodes), work=work).counted[0]
 
 
-def foretold(cells: Sequence[Cell], seconds: Floats, *, hosts: bool) -> tuple[Floats, Fit]:
+def predicted(cells: Sequence[Cell], seconds: Floats, *, hosts: bool) -> tuple[Floats, Fit]:
     """Return what batches take by constants from other cells of their session, and from all."""
     found = [counted(cell, hosts=hosts) for cell in cells]
     names = _HOSTS if hosts else _LOCAL

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from batches_check import errors, foretold, in_order, read
+from batches_check import errors, in_order, predicted, read
 from batches_study import Cell
 from page import Json, table
 
@@ -13,12 +13,12 @@ _APART = (0.1, 0.3)
 
 
 def sessions(kept: Json, *, hosts: bool) -> list[tuple[str, list[Cell], Floats, Floats]]:
-    """Return for each session its name, its cells, what was measured and what was foretold."""
+    """Return for each session its name, its cells, what was measured and what was predicted."""
     found = []
     for cores in sorted({one["cores"] for one in kept}):
         cells, seconds = read([one for one in kept if one["cores"] == cores])
         name = "two hosts of a core" if hosts else f"local Spark, cores: {cores}"
-        found.append((name, cells, seconds, foretold(cells, seconds, hosts=hosts)[0]))
+        found.append((name, cells, seconds, predicted(cells, seconds, hosts=hosts)[0]))
     return found
 
 
@@ -49,7 +49,7 @@ def _constants(kept: Json, *, hosts: bool) -> str:
     rows = []
     for cores in sorted({one["cores"] for one in kept}):
         cells, seconds = read([one for one in kept if one["cores"] == cores])
-        found = foretold(cells, seconds, hosts=hosts)[1]
+        found = predicted(cells, seconds, hosts=hosts)[1]
         values = [
             f"{name} {value:.3g}" for name, value in zip(found.names, found.constants, strict=True)
         ]

@@ -71,7 +71,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Report:
-    """What the instances tell of a week, from sketches that hold only so many pairs and keys.
+    """The reports of instances for a week, from sketches of limited numbers of pairs and keys.
 
     Attributes:
         pairs: the heaviest pairs of every other tuple.
@@ -142,7 +142,7 @@ def run_batches(
     Args:
         week: the tuples.
         tables: who owns which key.
-        unknown: what becomes of the keys that nobody owns by name.
+        unknown: what happens to keys that are in no table.
         batch: how many tuples are routed at once.
         allowed: how many times its share an instance may get by unknown keys.
     """

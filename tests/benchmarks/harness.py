@@ -18,7 +18,7 @@ def interleaved(
     """Time rivals in turns: a, b, c, then b, c, a, then c, a, b, and so on.
 
     Args:
-        variants: what to run, by name. Each call must do the whole work anew.
+        variants: what to run, by name. Each call must do the whole work again.
         repeats: how often each is run; the first round warms caches, the median forgets it.
 
     Returns:

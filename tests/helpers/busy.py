@@ -10,7 +10,7 @@ from optimizers.folds.fold import Fold
 
 
 def spin(seconds):
-    """Take so many CPU seconds, and return how many it were."""
+    """Use this number of CPU seconds, and return how many it were."""
     started = now = time.process_time()
     while now - started < seconds:
         now = time.process_time()

@@ -175,7 +175,7 @@ class Cluster:
                 del channel.log[len(channel.log) - lost :]
 
     def restart(self, address, rewind=lambda _: 0):
-        """Start a process with what was durable; its channels may begin anew from anywhere."""
+        """Start a process with what was durable; its channels may begin again from anywhere."""
         self.down.remove(address)
         if address == MANAGER:
             self.manager, instructions = Manager.restarted(self.job, self.stored)

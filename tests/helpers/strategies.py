@@ -15,7 +15,7 @@ RACKS = ("rack-0", "rack-1")
 
 @dataclass(frozen=True, slots=True)
 class Table(Grouping):
-    """Stands for routing tables: one owner a key, made for so many instances; in no document."""
+    """Stands for routing tables: one owner a key, for one number of instances; in no document."""
 
     size: int
     version: int = 0

@@ -1,4 +1,4 @@
-"""A real package of somebody else's: built, installed beside us, found, tested, composed."""
+"""A real package of another author: built, installed beside us, found, tested, composed."""
 
 import os
 import subprocess
@@ -84,7 +84,7 @@ print(chain.plan(job, Cluster.uniform(2), seen, Plan()))
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Build a package of somebody else's and install it into a folder of its own."""
+    """Build a package of another author and install it into a folder of its own."""
     source = tmp_path_factory.mktemp("calmer-streams")
     (source / "pyproject.toml").write_text(PYPROJECT)
     (source / "calmer_streams").mkdir()

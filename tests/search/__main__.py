@@ -69,7 +69,7 @@ def search(names, ledger, limits, processes):
 
 
 def looks(number, limits, processes):
-    """Return how many seconds each of so many properties has at first, and then in all."""
+    """Return how many seconds each property has at first, and then in all."""
     share = max(limits.until - time.time(), 0) * processes / number
     first = min(FIRST_LOOK, share / 2, limits.seconds)  # half of it, as processes have to start
     return sorted({first, limits.seconds})

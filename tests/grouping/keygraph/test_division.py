@@ -1,4 +1,4 @@
-"""What is kept of a division and what is made anew: whichever is worth more, and by what means."""
+"""What is kept of a division and what is divided again: the better of both, and how."""
 
 import numpy as np
 import pytest
@@ -46,12 +46,12 @@ def divided_before(draw):
 @settings(max_examples=25)
 @given(divided_before())
 def test_of_small_graphs_it_is_never_worse_than_moving_key_by_key(task):
-    """Neither than from the owners of now, nor than from a division made anew."""
-    anew = divide(Task(task.graph, task.shares, task.limits, None, 0.0, 1, 0))
+    """Neither than from the present owners, nor than from a fresh division."""
+    fresh = divide(Task(task.graph, task.shares, task.limits, None, 0.0, 1, 0))
 
     found = divide(task)
 
-    starts = [division._renamed(task, task.homes, anew)]  # noqa: SLF001  # named as homes are
+    starts = [division._renamed(task, task.homes, fresh)]  # noqa: SLF001  # named as homes are
     if (task.homes >= 0).all():
         starts.append(repair(task.graph, task.homes, task.limits))
     for start in starts:
@@ -76,11 +76,11 @@ def test_limits_come_before_pairs(seed):
 @settings(max_examples=20)
 @given(divided_before())
 def test_what_would_be_divided_anew_just_so_stays(task):
-    anew = divide(Task(task.graph, task.shares, task.limits, None, 0.0, 1, 0))
+    fresh = divide(Task(task.graph, task.shares, task.limits, None, 0.0, 1, 0))
 
-    again = divide(Task(task.graph, task.shares, task.limits, anew, task.inertia, 1, 0))
+    again = divide(Task(task.graph, task.shares, task.limits, fresh, task.inertia, 1, 0))
 
-    assert anew.tolist() == again.tolist()
+    assert fresh.tolist() == again.tolist()
 
 
 @pytest.mark.parametrize(("small", "starts"), [(0, 1), (1 << 17, 3)])
@@ -110,8 +110,8 @@ def test_of_large_graphs_a_division_made_anew_is_taken_where_all_has_changed(mon
     homes = np.random.default_rng(1).integers(0, 6, len(graph)).astype(np.int32)
     task = task_of(graph, 6, homes, imbalance=1.03)
 
-    anew, found = divide(task_of(graph, 6, None, imbalance=1.03)), divide(task)
+    fresh, found = divide(task_of(graph, 6, None, imbalance=1.03)), divide(task)
 
-    named = division._renamed(task, homes, anew)  # noqa: SLF001
+    named = division._renamed(task, homes, fresh)  # noqa: SLF001
     by_keys = refine(graph, repair(graph, homes, task.limits), task.limits, home=homes, inertia=0.1)
     assert worth(task, found) >= worth(task, named) > worth(task, by_keys)

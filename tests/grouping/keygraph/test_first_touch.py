@@ -158,7 +158,7 @@ def test_a_part_without_a_share_gets_no_unknown_key():
     pairs = KeyPairs(["a"] * 50, words, np.ones(50))
     loads = np.array([[0, 0, 0], [400.0, 400, 0]])
 
-    # Also where nobody else has room: of half of what there is, all have too much already.
+    # Also if no other part has room: given half of the load, all have too much already.
     for shares in ([1, 1, 0], [[1, 1, 1], [1, 1, 0]]):
         for imbalance in (1.0, 0.5):
             _, second = first_touch(pairs, tables, loads, imbalance=imbalance, shares=shares)

@@ -14,7 +14,7 @@ from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import partition_keys
 
 
-def nobody(graph):
+def homeless(graph):
     return np.full(len(graph), HOMELESS, dtype=np.int32)
 
 
@@ -61,7 +61,7 @@ def test_each_key_gets_a_group_of_its_instance(question, seed):
         ]
     ).astype(np.int32)
 
-    for now in (nobody(graph), home):
+    for now in (homeless(graph), home):
         found = fill_groups(*question, now)
         for span, of in zip(spans(graph), of_groups, strict=True):
             assert of[found[span]].tolist() == instances[span].tolist()
@@ -73,7 +73,7 @@ def test_groups_are_even_but_for_those_of_one_heavy_key(seed):
     graph = graph_of(community_pairs(seed)[0])
     instances = partition_of(graph, 4, seed)
 
-    groups = fill_groups(graph, instances, instances, [owners(64, 4)] * 2, nobody(graph))
+    groups = fill_groups(graph, instances, instances, [owners(64, 4)] * 2, homeless(graph))
 
     for span in spans(graph):
         loads = np.bincount(groups[span], graph.loads[span], 64)
@@ -96,7 +96,7 @@ def test_groups_of_two_operators_correspond(seed):
     graph = graph_of(community_pairs(seed, number=64)[0])
     instances = partition_of(graph, 4, seed)
 
-    groups = fill_groups(graph, instances, instances, [owners(64, 4)] * 2, nobody(graph))
+    groups = fill_groups(graph, instances, instances, [owners(64, 4)] * 2, homeless(graph))
 
     together = graph.within(groups) / graph.within(instances)
     assert together > 0.5
@@ -105,7 +105,7 @@ def test_groups_of_two_operators_correspond(seed):
 def test_keys_stay_in_their_group_while_others_come():
     graph = graph_of(community_pairs(0)[0])
     instances = partition_of(graph, 4, 0)
-    before = fill_groups(graph, instances, instances, [owners(64, 4)] * 2, nobody(graph))
+    before = fill_groups(graph, instances, instances, [owners(64, 4)] * 2, homeless(graph))
     random = np.random.default_rng(0)
     coming = random.random(len(graph)) < 0.1
 
@@ -133,7 +133,7 @@ def test_instances_of_one_operator_on_one_node_have_groups_of_their_own():
     instances = np.array([0, 0, 1, 1, 0, 0, 0, 0], dtype=np.int32)
 
     found = fill_groups(
-        graph, np.zeros(8, np.int32), instances, [owners(4, 2), owners(4, 1)], nobody(graph)
+        graph, np.zeros(8, np.int32), instances, [owners(4, 2), owners(4, 1)], homeless(graph)
     )
 
     assert [0, 0, 1, 1] == owners(4, 2)[found[:4]].tolist()

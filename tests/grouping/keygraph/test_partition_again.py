@@ -47,14 +47,14 @@ def test_week_by_week_a_quarter_of_the_load_moves_for_a_cut_within_two_points(dr
     tables = partition_keys(drift[0], parts).tables
 
     for week in drift[1:]:
-        anew = partition_keys(week, parts)
+        fresh = partition_keys(week, parts)
         changed = partition_keys(week, parts, previous=tables)
 
         graph = graph_of(week)
-        owners, now = parts_of(graph, tables), parts_of(graph, anew.tables)
+        owners, now = parts_of(graph, tables), parts_of(graph, fresh.tables)
         assert graph.loads[owners != now].sum() / graph.loads.sum() >= 0.6
         assert changed.moved <= 0.25
-        assert changed.locality >= anew.locality - 0.02
+        assert changed.locality >= fresh.locality - 0.02
         assert max(changed.imbalance) <= IMBALANCE * ROUNDING
         tables = changed.tables
 

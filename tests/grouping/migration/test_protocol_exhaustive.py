@@ -1,7 +1,8 @@
 """The migration protocol in every order there is: a small job, explored to its last state.
 
-A state is what all processes are and what is on all channels. From each one, every message that
-can be delivered is, everything that the manager asked for is done, and whoever may crash does.
+A state is what all processes are and what is on all channels. From each one, every message that can
+be delivered is, everything that the manager asked for is done, and every process that may crash
+does.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""The migration protocol: whatever the order of messages and whoever crashes, nothing is lost."""
+"""The migration protocol: in any order of messages and after any crash, nothing is lost."""
 
 import copy
 import random

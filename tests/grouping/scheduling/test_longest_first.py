@@ -79,7 +79,7 @@ def test_many_tuples_go_where_they_would_one_by_one(distinct, speeds):
 
 
 def done_first(loads, steps, count):
-    """Where the first of so many equal tuples are done, listing each tuple at each instance."""
+    """Where the first of some equal tuples are done, listing each tuple at each instance."""
     done = (
         (load + number * step, instance)
         for instance, (load, step) in enumerate(zip(loads, steps, strict=True))

@@ -117,7 +117,7 @@ def told(decision):
 )
 def test_a_strategy_cannot_tell_the_simulation_from_the_runner(seed, batches, keys, memory, every):
     random = np.random.default_rng(seed)
-    count = BATCH * (batches + 1)  # nobody is asked after the last batch of a simulation
+    count = BATCH * (batches + 1)  # no one is asked after the last batch of a simulation
     columns = {"k": random.integers(0, keys, count), "l": random.integers(0, 5, count)}
     strategies = [ByCounts(memory), ByCounts(memory)]
 

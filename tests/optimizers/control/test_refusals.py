@@ -192,7 +192,7 @@ def test_any_message_becomes_one_line(text, kind):
 
 @dataclass(frozen=True)
 class Foreign(Grouping):
-    """A grouping of somebody else's; what fails in it is told by its flaw."""
+    """A grouping of another package; its flaw names the method that fails."""
 
     kind: ClassVar[str] = "test_refusals:Foreign"
     flaw: str = ""

@@ -249,7 +249,7 @@ def test_senders_that_are_taken_away_send_and_are_heard_of_by_those_who_stay(net
         work={"in": Work(0.75)},
     )
 
-    # Two are done before, whose messages nobody waits for any more. Two and the last are sent by
+    # Two are done before, whose messages are no longer waited for. Two and the last are sent by
     # the one who stays; of the last it hears after all is sent, which is of no use.
     assert 5 == run.edges["in", "work"].tuples
     assert {0} == {sender for sender, _, now in HEARD if now >= 1.0}

@@ -20,7 +20,7 @@ COSTS = {author: float(1 + author**2) for author in range(40)}
 
 @pytest.fixture(scope="module")
 def rows(spark):
-    """Few rows, of which some cost a thousand times as much as others; the dear ones together."""
+    """Few rows, of which some cost a thousand times as much as others; the costly ones together."""
     random = np.random.default_rng(8)
     authors = np.sort(random.zipf(1.3, 600).clip(1, 40) - 1)
     seconds = np.array([COSTS[author] for author in authors.tolist()])
@@ -88,10 +88,10 @@ def test_costs_are_learned_by_doing_the_work_on_some_rows(spark):
         return row
 
     sketch = learn_costs(rows, work, key="user", sample=0.3)
-    cheap, middle, dear = sketch.estimate([f"user {n}" for n in range(3)])
-    assert 0.0005 <= cheap < middle < dear
+    cheap, middle, costly = sketch.estimate([f"user {n}" for n in range(3)])
+    assert 0.0005 <= cheap < middle < costly
     # To sleep takes a little longer than it should, and that is all.
-    assert 0.0045 <= dear < 0.02
+    assert 0.0045 <= costly < 0.02
     assert 40 < sketch.total < 150
 
 

@@ -111,24 +111,24 @@ def test_a_chain_counts_as_one_instance_would(spark, tmp_path):
 
 
 def expensive(row):
-    return {**row, "dear": "yes"} if row["spent"] > 4 else None
+    return {**row, "costly": "yes"} if row["spent"] > 4 else None
 
 
 def test_forks_joins_and_operators_without_a_key(spark, tmp_path):
-    dear = each_row(expensive)
+    costly = each_row(expensive)
     job = Job(
         operators=(
             Operator("shop", parallelism=2),
             Operator("web"),
-            Operator("dear", parallelism=3, apply=dear),
+            Operator("costly", parallelism=3, apply=costly),
             Operator("by_user", "user", parallelism=3, apply=Sum("spent", emit=Emit.TUPLES)),
             Operator("by_place", "place", parallelism=2, apply=Count(emit=Emit.CHANGES)),
             Operator("seen", apply=None),
         ),
         edges=(
-            Edge("shop", "dear"),
-            Edge("web", "dear", grouping=None),
-            Edge("dear", "by_user"),
+            Edge("shop", "costly"),
+            Edge("web", "costly", grouping=None),
+            Edge("costly", "by_user"),
             Edge("shop", "by_place", key="place"),
             Edge("by_user", "by_place"),
             Edge("by_user", "seen", grouping=LocalOrShuffle()),
@@ -332,7 +332,7 @@ class TestRefusals:
     def test_a_keyed_operator_whose_function_is_no_fold(self, spark, tmp_path):
         job = Job.source("in").then("by_user", key="user", apply=expensive)
 
-        with pytest.raises(TopologyError, match="is no fold"):
+        with pytest.raises(TopologyError, match="is not a fold"):
             SparkEngine(checkpoint=str(tmp_path)).run(job, frame(spark, tuples(0)))
 
 

@@ -14,7 +14,7 @@ from optimizers.spark.harness import SparkHarness
     ("there", "given", "expected"),
     [
         ("xy", None, (2, ("x", "y"), False)),
-        ("x", None, (3, (), True)),  # thought of: one for each instance of the widest operator
+        ("x", None, (3, (), True)),  # virtual: one for each instance of the widest operator
         ("", None, (3, (), True)),
         ("xy", ("y", "z"), (2, ("y",), False)),
         ("xy", ("v", "w"), (2, (), True)),

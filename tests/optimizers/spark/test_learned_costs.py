@@ -14,13 +14,13 @@ from optimizers.spark.costs import _TimingFrames
 
 pytestmark = pytest.mark.spark
 
-CALL, CHEAP, DEAR = 0.02, 0.001, 0.048  # seconds
+CALL, CHEAP, COSTLY = 0.02, 0.001, 0.048  # seconds
 USERS = [f"user {number}" for number in range(10)]
 
 
-def planted():  # made anew each time, as workers cannot import this module
-    def seconds(users, dear=DEAR, cheap=CHEAP):
-        return sum(dear if user in {"user 3", "user 7"} else cheap for user in users)
+def planted():  # made again each time, as workers cannot import this module
+    def seconds(users, costly=COSTLY, cheap=CHEAP):
+        return sum(costly if user in {"user 3", "user 7"} else cheap for user in users)
 
     return seconds
 
@@ -60,17 +60,17 @@ def of_batches(seconds, call):
 
 @pytest.mark.parametrize("kind", [of_frames, of_streams, of_batches])
 def test_they_are_those_planted_though_calls_are_dear(rows, kind):
-    """A call takes twenty times as long as a cheap row: with it, 48 times as dear seemed 9."""
+    """A call takes twenty times as long as a cheap row: with it, 48 times as costly seemed 9."""
     sketch = learn_costs(rows, kind(planted(), CALL), key="user", sample=1.0)
 
     found = sketch.estimate(USERS)
     truth = np.array([planted()([user]) for user in USERS])
-    dear, cheap = (found[truth == cost].mean() for cost in (DEAR, CHEAP))
+    costly, cheap = (found[truth == cost].mean() for cost in (COSTLY, CHEAP))
     assert 50 == sketch.total
     assert np.corrcoef(found, truth)[0, 1] > 0.98
     # To sleep takes some tenth of a millisecond longer than it should, more where others work.
-    assert 48 / 1.5 < dear / cheap < 48 * 1.5
-    assert dear == pytest.approx(DEAR, rel=0.1)
+    assert 48 / 1.5 < costly / cheap < 48 * 1.5
+    assert costly == pytest.approx(COSTLY, rel=0.1)
 
 
 def test_large_keys_stay_as_they_are_where_others_are_added_up():

@@ -15,12 +15,12 @@ from optimizers.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
 
-DEAR = 5  # authors below this cost much, in milliseconds; the others next to nothing
+COSTLY = 5  # authors below this cost much, in milliseconds; the others next to nothing
 INSTANCES = 3
 
 
 def milliseconds(author):
-    return 8.0 if author < DEAR else 0.2
+    return 8.0 if author < COSTLY else 0.2
 
 
 @each_row
@@ -31,10 +31,10 @@ def work(row):
 
 
 def tweets(batch, rows=240):
-    """Every third tweet is dear, so that dealing them out in turn gives all of these to one."""
+    """Every third tweet is costly, so that dealing them out in turn gives all of these to one."""
     random = np.random.default_rng(batch)
-    authors = random.integers(DEAR, 400, rows)
-    authors[::3] = random.integers(0, DEAR, len(authors[::3]))
+    authors = random.integers(COSTLY, 400, rows)
+    authors[::3] = random.integers(0, COSTLY, len(authors[::3]))
     return pa.table({"author": authors})
 
 
@@ -67,9 +67,9 @@ def test_dear_tuples_no_longer_queue_behind_each_other(spark, tmp_path):
     applied = [decision for decision in osg.decisions if decision.applied]
     assert "finishes it first" in applied[0].plan.notes[0].text
     costs = osg.plan.scheduling["tweets", "reach"].costs
-    dear, cheap = costs.estimate([0, 399])
-    assert 0.008 <= dear < 0.02
-    assert cheap < dear / 4
+    costly, cheap = costs.estimate([0, 399])
+    assert 0.008 <= costly < 0.02
+    assert cheap < costly / 4
     # Before anything is known, both deal out in turn; then the work is divided evenly.
     assert balanced[0].tolist() == in_turn[0].tolist()
     assert in_turn[-1].max() > 2.5 * in_turn[-1].mean()

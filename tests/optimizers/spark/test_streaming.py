@@ -207,7 +207,7 @@ def test_a_query_that_is_being_stopped_to_begin_again_is_not_taken_for_the_end(m
 
     def slowly(thread):
         begin_thread(thread)
-        time.sleep(0.3)  # the thread is at work before anybody is told of it
+        time.sleep(0.3)  # the thread is at work before any caller knows
 
     queries = []
 

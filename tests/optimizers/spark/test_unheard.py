@@ -24,7 +24,7 @@ class OwnError(Exception):
 
 @pytest.fixture
 def log4j(spark, monkeypatch):
-    """Loggers as in a session that somebody else has made."""
+    """Loggers as in a session that another program has made."""
     monkeypatch.delenv("PENSTOCK_DEBUG", raising=False)
     context = spark.sparkContext
     own = _Loggers(context)

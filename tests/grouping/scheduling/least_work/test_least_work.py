@@ -100,7 +100,7 @@ def test_nothing_is_said_as_long_as_all_goes_as_expected():
         reporter.executed(0, n % 10, costs[n % 10], float(n), Expected(n + 1, costs[n % 10]))
         for n in range(255)
     ]
-    # The first few are sent to whoever may know nothing yet: after 1, 2, 4, 8 and 16 tuples.
+    # The first few go to senders that may know nothing yet: after 1, 2, 4, 8 and 16 tuples.
     assert [0, 2, 6, 14, 30] == [n for n, letters in enumerate(said) if letters]
 
 
@@ -339,7 +339,7 @@ def test_costs_so_different_that_they_fit_no_float_together_are_divided_alike():
     router = LeastWork(costs=costs).router(3)
     assert whole == [int(router.route(1, [key])[0]) for key in keys]
     work = np.bincount(whole, [{1: 0.0, 2: 1.0, 3: 3.0}[key] for key in keys])
-    assert work.max() <= 9.0 + 3.0  # of 27 in all, the dearest of 3
+    assert work.max() <= 9.0 + 3.0  # of 27 in all, the costliest of 3
     many = known({1: 1e-300, 2: 1e300})
     assert {0, 1, 2} == set(LeastWork(costs=many).router(3).route(9, [2] * 9).tolist())
 

@@ -30,11 +30,11 @@ def tuples_until_run(instances, window):
     Matrices of all come within two windows of each instance, answers are asked for again after
     one more, and each epoch takes a tuple for each instance. An instance sends matrices after two
     windows at the earliest, so of n tuples at most n / (2 * window) + instances begin an epoch
-    anew.
+    again.
     """
     assert instances < 2 * window
-    anew = instances * (instances + 1) / (1 - instances / (2 * window))
-    return 3 * window * instances + anew + 1
+    again = instances * (instances + 1) / (1 - instances / (2 * window))
+    return 3 * window * instances + again + 1
 
 
 class PlainScheduler:

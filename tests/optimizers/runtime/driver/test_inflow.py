@@ -14,7 +14,7 @@ from optimizers.runtime.driver.inflow import Inflow
 
 @dataclass
 class Tap:
-    """A source that knows when what came: so many units a second since it was born."""
+    """A source with a constant rate, in units a second since its begin."""
 
     rate: float = 2.0
     exact: bool = True

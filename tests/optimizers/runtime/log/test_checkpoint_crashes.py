@@ -183,7 +183,7 @@ class Job:
     def chain(self, batch, instance, files, changes, before):
         mine = {place: count for place, count in changes.items() if place % 2 == instance}
         attempt = Attempt("count", instance, batch, f"x{next(self.attempts)}")
-        if len(files) in {0, 4}:  # by bytes, states as small as these would be written anew always
+        if len(files) in {0, 4}:  # by bytes, states as small as these would always be rewritten
             kept = {place: count for place, count in before.items() if place % 2 == instance}
             kept.update(mine)
             rows = table({place: count for place, count in kept.items() if count is not None})
@@ -251,7 +251,7 @@ SCRIPT = [
 
 
 FEWEST_CHANGES = (6, 2, 8, 6, 2, 8, 4, 2, 6, 2)
-"""How many changes on the disk each of them takes at least: so many crashes there are."""
+"""The least number of changes on the disk for each of them, and so of crashes."""
 
 
 def seen(checkpoint):
@@ -305,7 +305,7 @@ class Crashes(RuleBasedStateMachine):
         self.batch = -1
         self.counts = [{}]
         self.plan = None  # in force in the next batch
-        self.revisions = False  # whether the state of the last batch may have been written anew
+        self.revisions = False  # whether the state of the last batch may have been rewritten
         self.checkpoint = Job(self.disk).checkpoint
 
     def arm(self, crash):

@@ -37,8 +37,8 @@ def test_cleaning_keeps_what_kept_batches_need_and_what_may_be_at_work(
         checkpoint.commit(commits[-1])
     running = {write(here, batches, {1: 1}, name="running").path, f"output/{batches:010}-0-a.x"}
     here.write_new(f"output/{batches:010}-0-a.x", b"")
-    running.add("output/of somebody else")
-    here.write_new("output/of somebody else", b"")
+    running.add("output/of another job")
+    here.write_new("output/of another job", b"")
     checkpoint.save_plan(batches, Plan(parallelism={"count": 50}))
     states = {number: state_of(checkpoint, number) for number in range(batches)}
     plans = [checkpoint.plan_of(number) for number in range(batches)]

@@ -1,4 +1,4 @@
-"""Who works on a checkpoint: told by files that nobody has to trust."""
+"""The drivers that work on a checkpoint: recorded in files that nothing has to trust."""
 
 import os
 import socket

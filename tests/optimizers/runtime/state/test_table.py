@@ -264,7 +264,7 @@ def test_of_equal_keys_all_but_the_last_are_repeats(keys):
 
 @st.composite
 def groups(draw):
-    """Some of so many key groups, in any order."""
+    """Some of all key groups, in any order."""
     count = draw(st.integers(1, 9) | st.sampled_from([128, 1000, (1 << 31) - 1]))
     return draw(st.lists(st.integers(0, count - 1), max_size=6)), count
 

@@ -112,7 +112,7 @@ def test_of_two_drivers_that_commit_a_batch_at_once_one_does(through, monkeypatc
 
     def together(self, path, content, token):
         if "/commits/" in path:
-            gate.wait()  # both have looked by now, and found that nobody has committed
+            gate.wait()  # both have looked by now, and found no commit
         put(self, path, content, token)
 
     monkeypatch.setattr(S3Fence, "put", together)
