@@ -64,3 +64,15 @@ def one_seed():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mark, "drawn_seed", drawn)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """Flush no files: more than half of the time of jobs in this process went into that.
+
+    No test cuts the power. What is flushed, and when, is tested where files are written, by
+    functions that stand in for this one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield

@@ -10,6 +10,7 @@ from any_job import Driver, temporary
 from cut_hash import cut_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measuring import measured
 
 from grouping.routing_table import GroupTable
 from optimizers import Cluster, Deployment, Edge, Node, Operator, Optimizer, Plan, Probe, Topology
@@ -324,6 +325,7 @@ def keyed(fold, groups=8):
     return Topology.source("s").then(operator)
 
 
+@measured
 def test_groups_take_what_the_function_takes_for_their_keys(tmp_path):
     job = keyed(EachKey(busy.by_key, pa.string()))
     random = np.random.default_rng(5)
@@ -356,6 +358,7 @@ def stream(batches=20, rows_each=(150, 450)):
     ]
 
 
+@measured
 def test_what_calls_take_for_themselves_is_no_load_of_groups(tmp_path):
     job, tables = keyed(busy.Spinning()), stream()
 
@@ -372,6 +375,7 @@ def test_what_calls_take_for_themselves_is_no_load_of_groups(tmp_path):
     assert whole == pytest.approx(truth.sum() + seen.instances["a"].fixed.sum(), rel=0.1)
 
 
+@measured
 def test_one_stream_is_as_uneven_however_it_is_cut(tmp_path):
     """What calls take was spread over their tuples: instances with few of them seemed busier."""
     job, whole = keyed(busy.Spinning()), pa.concat_tables(stream())
@@ -403,6 +407,7 @@ def test_few_batches_of_one_size_do_not_tell_what_calls_take(tmp_path):
     assert seen.groups["a"].tuples.sum() == 300
 
 
+@measured
 def test_calls_of_functions_without_a_key_are_told_as_well(tmp_path):
     job = Topology.source("s").then("f", parallelism=2, apply=busy.slow_batch)
     batches = [{"s": [table, table.slice(0, 20)]} for table in stream(6)]
@@ -462,6 +467,7 @@ def test_keys_that_get_another_group_take_their_state_along_though_nothing_of_th
     assert (before + np.array([0, 0, 0, -row, row, 0])).tolist() == after.tolist()
 
 
+@measured
 def test_what_is_timed_key_by_key_counts_once(tmp_path):
     """Also where keys take all the same, so that tuples would tell it as well."""
 
