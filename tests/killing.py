@@ -32,8 +32,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import victim
-from victim import DONE, Task
+from victim import DONE
 from victim_reference import Reference, ends_of
+from victim_task import Task, written
 
 from optimizers.runtime.log.checkpoint import MARK, Checkpoint
 from optimizers.runtime.results import results_of
@@ -57,7 +58,7 @@ PAUSES = {WORKER: (1.0, 4.0), EXECUTOR: (6.0, 15.0)}
 """Seconds between two of their kills."""
 
 KILLS_PER_BATCH = 3
-"""After so many the batch is left to come to its end: on a busy machine it would never."""
+"""After this number the batch may end: on a busy machine it never would."""
 
 
 # Processes.
@@ -121,7 +122,7 @@ class Life:
         self._known: dict[str, set[str]] = {name: self._names(name) for name in FOLDERS}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                (sys.executable, victim.__file__, str(victim.written(self.task))),
+                (sys.executable, victim.__file__, str(written(self.task))),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # also for executors
@@ -326,7 +327,7 @@ def run(
     also: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Run a job to its end, killing its driver so many times, and hold all to the reference.
+    """Run a job to its end, killing its driver several times, and compare all with the reference.
 
     Args:
         task: the job.

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import victim
-from victim import ROUND, TOO_MUCH, Task, tuples
+from victim import ROUND, TOO_MUCH, tuples
+from victim_task import Task
 
 from optimizers import OnError
 

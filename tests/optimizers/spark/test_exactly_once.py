@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyspark
 import pytest
 import victim
+import victim_task
 from cluster.standalone import standalone
 from killing import Tally
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import StreamingQueryException
-from victim import Restless, Task
+from victim import Restless
+from victim_task import Task
 
 from optimizers import Cluster, Edge, Operator, Topology
 from optimizers.errors import CheckpointError, DeliveryError, FoldError
@@ -132,7 +134,7 @@ def batches(spark, task, number):
 def run(spark, task, number, **options):
     """Run so many batches of a job that changes its plan with each."""
     engine = SparkEngine(checkpoint=task.checkpoint, cluster=Cluster.uniform(2), every=1)
-    options.setdefault("each_batch", lambda rows, batch: victim.keep(task, rows, batch))
+    options.setdefault("each_batch", lambda rows, batch: victim_task.keep(task, rows, batch))
     return engine.run(
         victim.topology(task), batches(spark, task, number), Restless(task.seed), **options
     )
@@ -142,7 +144,7 @@ def stream(spark, task, before=lambda batch: None):
     """Start a job on all files that are there."""
 
     def keep(rows, batch):
-        victim.keep(task, rows, batch)
+        victim_task.keep(task, rows, batch)
         before(batch + 1)
 
     engine = SparkEngine(checkpoint=task.checkpoint, cluster=Cluster.uniform(2), every=1)
