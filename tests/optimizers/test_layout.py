@@ -284,3 +284,10 @@ def test_other_columns_or_groups_or_what_listens_are_not_alike():
     job = job.then("d", **spread).then("e", **spread)
 
     assert {("a",), ("b",), ("c",), ("d",), ("e",)} == alike(job=job)
+
+
+def test_by_groups_of_keys_and_by_keys_alone_are_not_alike():
+    job = Topology.source("s").then("a", key="k", after="s", parallelism=3)
+    job = job.then("b", after="s", parallelism=3, grouping=Fields(), edge_key="k")
+
+    assert {("a",), ("b",)} == alike(job=job)

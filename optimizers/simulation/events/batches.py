@@ -97,12 +97,7 @@ class Pool:
 
     def __init__(self, ways: Sequence[EventEdge]) -> None:
         self.ways = tuple(ways)
-        self.open: dict[tuple[int, tuple[int, ...]], Batch] = {}
-
-    @property
-    def limit(self) -> int:
-        """How many tuples a batch may have."""
-        return self.ways[0].limit
+        self.open: dict[tuple[int, ...], Batch] = {}
 
     def put(self, sender: int, chosen: Sequence[tuple[int, Message]], row: int) -> Batch:
         """Put a tuple into its batch.
@@ -112,24 +107,33 @@ class Pool:
             chosen: for each edge, the instance that is to get it, and what travels with it.
             row: the tuple.
         """
-        instances = tuple([instance for instance, _ in chosen])
-        batch = self.open.get((sender, instances))
-        if batch is None:
-            conversations = [way.conversation for way in self.ways]
-            carried: list[list[Message]] = [[] for _ in self.ways]
-            batch = Batch(self, sender, instances, conversations, carried)
-            self.open[sender, instances] = batch
-        for way, (instance, carries), along in zip(self.ways, chosen, batch.carried, strict=True):
-            along.append(carries)
-            way.count(sender, instance, row)
+        ways = self.ways
+        if len(ways) == 1:  # as in most runs, and this is done for each tuple
+            ((instance, carries),) = chosen
+            batch = self.open.get((sender, instance)) or self._begun(sender, instance)
+            batch.carried[0].append(carries)
+            ways[0].count(sender, instance, row)
+        else:
+            instances = [instance for instance, _ in chosen]
+            batch = self.open.get((sender, *instances)) or self._begun(sender, *instances)
+            for way, (instance, carries), along in zip(ways, chosen, batch.carried, strict=True):
+                along.append(carries)
+                way.count(sender, instance, row)
         batch.rows.append(row)
-        batch.size += self.ways[0].sizes[row]
+        batch.size += ways[0].sizes[row]
+        return batch
+
+    def _begun(self, sender: int, *instances: int) -> Batch:
+        conversations = [way.conversation for way in self.ways]
+        carried: list[list[Message]] = [[] for _ in self.ways]
+        batch = Batch(self, sender, instances, conversations, carried)
+        self.open[sender, *instances] = batch
         return batch
 
     def close(self, batch: Batch, now: float) -> None:
         """Let no more tuples into a batch."""
         batch.closed = now
-        del self.open[batch.sender, batch.instances]
+        del self.open[batch.sender, *batch.instances]
 
     def waiting(self) -> list[Batch]:
         """Return the batches that are not full, by sender and instances."""

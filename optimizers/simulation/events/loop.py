@@ -298,7 +298,7 @@ class Events:
         """Put a tuple into its batch, send that if it is full, and return when that is done."""
         chosen = [self._choose(way, sender, row) for way in pool.ways]
         batch = pool.put(sender, chosen, row)
-        if len(batch.rows) >= pool.limit:
+        if len(batch.rows) >= pool.ways[0].limit:
             return self._ship(batch, _FULL, clock)
         if len(batch.rows) == 1 and self._network.linger < np.inf:
             way = pool.ways[0]
