@@ -188,7 +188,9 @@ class Checkpoint:
                 f"batch {record.batch} cannot be committed after batch {last[0]}: what came "
                 f"between would be lost; go on with batch {last[0] + 1}"
             )
-        in_force = self._log.plan_in_force(record.batch)
+        # The newest commit is the one that the batch began from, and lists the files of all
+        # instances: it is not read again.
+        in_force = self._log.plan_in_force(record.batch, after)
         if record.saved_plan != in_force:
             raise CheckpointError(
                 f"batch {record.batch} was done under the plan of {_plan_text(record.saved_plan)}, "

@@ -118,11 +118,15 @@ class Log:
         """Write a plan that is not there yet."""
         self.location.write_new(plan_name(*saved.number), sealed(saved.to_json()))
 
-    def plan_in_force(self, batch: int) -> tuple[int, int] | None:
+    def plan_in_force(self, batch: int, known: Commit | None = None) -> tuple[int, int] | None:
         """Return batch and revision of the plan that a batch is done under; None without any.
 
         For a finished batch, its commit says so. Any other plan for it was saved by another driver
         while the batch was being committed, and never came into force.
+
+        Args:
+            batch: the batch.
+            known: a commit of this folder, which need not be read.
         """
         plans = [number for number in self.plans() if number[0] <= batch]
         commits = self.commits()
@@ -131,7 +135,10 @@ class Log:
             return plans[-1]
         same = [number for number in commits if number[0] == min(batch, last)]
         if same:
-            return self.commit(*max(same)).saved_plan
+            newest = max(same)
+            if known is not None and known.number == newest:
+                return known.saved_plan
+            return self.commit(*newest).saved_plan
         return plans[-1] if plans else None
 
 

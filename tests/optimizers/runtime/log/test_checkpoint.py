@@ -50,6 +50,27 @@ def test_the_first_batch_may_have_any_number_and_each_other_is_the_next(checkpoi
         checkpoint.commit(Commit(10))
 
 
+def test_the_commit_that_a_batch_began_from_is_not_read_again(checkpoint, monkeypatch):
+    reads = []
+    read = Log.commit
+    monkeypatch.setattr(Log, "commit", lambda *given: reads.append(given[1:]) or read(*given))
+    checkpoint.save_plan(7, Plan())
+    last = None
+    for batch in (7, 8, 9):
+        commit = Commit(batch, plan=7)
+        checkpoint.commit(commit, after=last)
+        last = commit
+    assert [] == reads
+
+    # One of another plan is refused as before, and one that does not say what it began from.
+    with pytest.raises(CheckpointError, match="but that of batch 7 is in force"):
+        checkpoint.commit(Commit(10, plan=8), after=last)
+    assert [] == reads
+    with pytest.raises(CheckpointError, match="but that of batch 7 is in force"):
+        checkpoint.commit(Commit(10, plan=8))
+    assert [(9, 0)] == reads
+
+
 @pytest.mark.parametrize("batch", [6, 7, 8])
 def test_a_batch_that_is_done_is_not_committed_again(checkpoint, here, batch):
     for done in (7, 8):
