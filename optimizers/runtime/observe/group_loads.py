@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optimizers.runtime.observe.row_sizes import row_sizes
+from optimizers.runtime.observe.row_sizes import row_size, row_sizes
 from optimizers.runtime.task.fact_columns import no_reals, no_wholes
 from optimizers.runtime.task.parcels import Parcel
 from sketches.arrays import Floats, Parts
@@ -59,9 +58,10 @@ class GroupsSeen:
     remote_in: Floats = field(default_factory=no_reals)
 
 
-def groups_seen(
+def groups_seen(  # noqa: PLR0913, PLR0917
     groups: Parts,
     numbers: NDArray[np.int64],
+    counts: NDArray[np.int64],
     tuples: pa.Table,
     arrived: Arrived,
     seconds: Floats | None = None,
@@ -71,43 +71,54 @@ def groups_seen(
     Args:
         groups: the key group of each key.
         numbers: for each tuple, the number of its key.
+        counts: for each key, how many tuples have it.
         tuples: the tuples.
         arrived: the parcels in which they came.
         seconds: the CPU seconds of each key, if they were measured.
     """
     count = int(groups.max(initial=-1)) + 1
-    of_rows = groups[numbers]
-    there = np.bincount(of_rows, minlength=count)
+    there = np.bincount(groups, counts, count).astype(np.int64)
     chosen = np.flatnonzero(there)
-
-    def summed(places: NDArray[Any], amounts: Floats | None = None) -> NDArray[Any]:
-        return np.bincount(places, amounts, count)[chosen]
-
-    sizes = row_sizes(tuples)
-    whole = summed(of_rows, _as_sent(sizes, float(arrived.sizes.sum())))
-    if not arrived.remote.any():
-        remote = np.zeros(len(chosen))
-    elif arrived.remote.all():
-        remote = whole
-    else:
-        far = sizes * np.repeat(arrived.remote, arrived.rows)
-        remote = summed(of_rows, _as_sent(far, float(arrived.sizes[arrived.remote].sum())))
+    bytes_in, remote_in = _bytes_in(groups, numbers, there, tuples, arrived)
     return GroupsSeen(
         chosen,
         there[chosen],
-        summed(groups),
-        no_reals() if seconds is None else summed(groups, seconds),
-        whole,
-        remote,
+        np.bincount(groups, minlength=count)[chosen],
+        no_reals() if seconds is None else _summed(groups, seconds, count)[chosen],
+        bytes_in[chosen],
+        remote_in[chosen],
     )
 
 
-def _as_sent(sizes: Floats, total: float) -> Floats:
-    """Return sizes of rows as they are in parcels, which together have so many bytes."""
-    own = float(sizes.sum())
-    if own:
-        return sizes * (total / own)
-    return np.full(len(sizes), total / max(len(sizes), 1))
+def _bytes_in(
+    groups: Parts,
+    numbers: NDArray[np.int64],
+    there: NDArray[np.int64],
+    tuples: pa.Table,
+    arrived: Arrived,
+) -> tuple[Floats, Floats]:
+    """Return how large the tuples of each group are in their parcels: all, and those from afar.
+
+    Rows are only looked at one by one where they differ in size or in where they come from.
+    """
+    far, total = arrived.remote, float(arrived.sizes.sum())
+    sizes = row_sizes(tuples) if row_size(tuples) is None else None
+    mixed = bool(far.any() and not far.all())
+    of_rows = groups[numbers] if mixed or sizes is not None else groups
+    if sizes is None:
+        whole = _as_total(there.astype(np.float64), total)
+    else:
+        whole = _as_total(_summed(of_rows, sizes, len(there)), total)
+    if not mixed:
+        return whole, whole if far.any() else np.zeros(len(there))
+    rows = np.repeat(far, arrived.rows)
+    remote = np.bincount(of_rows[rows], None if sizes is None else sizes[rows], len(there))
+    return whole, _as_total(remote.astype(np.float64), float(arrived.sizes[far].sum()))
+
+
+def _summed(places: Parts, amounts: Floats, number: int) -> Floats:
+    """Return the sums of what is at each of so many places."""
+    return np.bincount(places, amounts, number).astype(np.float64, copy=False)
 
 
 class BytesOut:
@@ -129,7 +140,13 @@ class BytesOut:
         if groups is None or len(groups) != len(tuples):
             self.known = False
             return
-        sizes, number = row_sizes(tuples), self._sums.shape[1]
+        size, number = row_size(tuples), self._sums.shape[1]
+        if size is not None:
+            self._sums[0] += size * np.bincount(groups, minlength=number)
+            if remote.any():
+                self._sums[1] += size * np.bincount(groups[remote], minlength=number)
+            return
+        sizes = row_sizes(tuples)
         self._sums[0] += np.bincount(groups, sizes, number)
         if remote.any():
             self._sums[1] += np.bincount(groups, sizes * remote, number)

@@ -5,6 +5,7 @@ the difference of two numbers. Only keys that a table gives another group are lo
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from optimizers.folds.casting import take_rows
 from optimizers.runtime.observe.row_sizes import row_sizes, sizes_before
 from optimizers.runtime.state.table import Rows, first_place, places_of
 from sketches.arrays import Codes, Floats
+from sketches.values import protected
 
 
 def state_by_group(
@@ -28,9 +30,8 @@ def state_by_group(
         owners: whose key groups they are.
         read: returns the keys of rows of state.
     """
-    number, places = len(owners.groups), places_of(state.combine_chunks())
-    firsts = np.array([first_place(group, number) for group in range(number)], dtype=np.uint64)
-    bounds = np.append(np.searchsorted(places, firsts), len(places))
+    number, places = len(owners.groups), places_of(state)
+    bounds = np.append(np.searchsorted(places, _first_places(number)), len(places))
     sizes = np.diff(sizes_before(state, bounds))
     rows = _rows_at(places, owners.regrouped_places)
     if len(rows):
@@ -39,6 +40,13 @@ def state_by_group(
         sizes -= np.bincount(place_parts(places[rows], number), moved, number)
         sizes += np.bincount(owners.group_of(read(named)), moved, number)
     return np.maximum(sizes, 0.0)  # what is taken off again may leave a last bit
+
+
+@lru_cache(maxsize=64)
+def _first_places(number: int) -> Codes:
+    """Return the lowest place of each of so many key groups."""
+    firsts = [first_place(group, number) for group in range(number)]
+    return protected(np.array(firsts, dtype=np.uint64))
 
 
 def _rows_at(places: Codes, wanted: Codes) -> Rows:

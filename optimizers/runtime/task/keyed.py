@@ -252,7 +252,9 @@ class KeyedInstance:
         groups = None
         if self._observes_groups:
             groups = self.work.layout.owners(name).group_of(folded.keys)
-            self.done.groups = groups_seen(groups, folded.numbers, tuples, arrived, folded.seconds)
+            self.done.groups = groups_seen(
+                groups, folded.numbers, counts, tuples, arrived, folded.seconds
+            )
             self._try(fold, state, tuples, folded)
             groups = None if folded.senders is None else groups[folded.senders]
         return folded.state, folded.changes, folded.emitted, groups

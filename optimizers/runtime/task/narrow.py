@@ -27,7 +27,8 @@ def narrowed(table: pa.Table) -> pa.Table:
 
 def _narrowest(column: pa.ChunkedArray) -> pa.DataType:
     known = column.drop_null() if column.null_count else column
-    numbers = known.to_numpy()
+    # One piece is looked at where it is; a column of several would be copied.
+    numbers = known.chunk(0).to_numpy() if known.num_chunks == 1 else known.to_numpy()
     low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     signed = low < 0
     bits = max(high.bit_length(), (~low).bit_length() if signed else 0) + signed
