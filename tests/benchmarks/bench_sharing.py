@@ -150,10 +150,20 @@ def _with_receivers(work: Work, tuples: list[pa.RecordBatch]) -> Callable[[], in
     def both() -> int:
         bad = BadRows(work.location, Attempt("s", 0, 0, "x"))
         box = Outbox(work, edges, Instance("s", 0), 0, bad)
-        parcels = [parcel for batch in tuples for parcel in box.send(batch)]
-        return _received([*parcels, *box.finish()], sort=False)
+        size = 0
+        for table in _blocks(tuples):
+            (batch,) = table.to_batches()
+            size += _received([*box.send(batch), *box.close()], sort=False)
+        return size
 
     return both
+
+
+def _blocks(tuples: list[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield tuples as many at a time as are routed at once."""
+    whole = pa.Table.from_batches(tuples)
+    for start in range(0, len(whole), AT_ONCE):
+        yield whole.slice(start, AT_ONCE).combine_chunks()
 
 
 def _matrix(work: Work, tuples: list[pa.RecordBatch]) -> Callable[[], int]:
@@ -183,12 +193,7 @@ def _matrix(work: Work, tuples: list[pa.RecordBatch]) -> Callable[[], int]:
                     found.append(parcel)
         return found
 
-    def both() -> int:
-        whole = pa.Table.from_batches(tuples)
-        cut = (whole.slice(at, AT_ONCE).combine_chunks() for at in range(0, len(whole), AT_ONCE))
-        return sum(_received(sent(table), sort=True) for table in cut)
-
-    return both
+    return lambda: sum(_received(sent(table), sort=True) for table in _blocks(tuples))
 
 
 def _received(parcels: list[Parcel], *, sort: bool) -> int:
