@@ -92,7 +92,7 @@ def first(tmp_path_factory):
     folder = tmp_path_factory.mktemp("search")
     (folder / "test_some.py").write_text(PROPERTIES, "utf-8")
     path = str(folder / "test_some.py")
-    options = ("--examples", "120", "--round", "60", "--seconds", "1.3")
+    options = ("--examples", "120", "--round", "60", "--seconds", "4")
     return folder, *searched(folder, path, *options, "--seed", "7", "--processes", "2")
 
 

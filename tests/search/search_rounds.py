@@ -88,8 +88,8 @@ class Rounds:
         started, number, examples = time.monotonic(), self.task["round"], self.task["examples"]
         while examples < self.task["wanted"]:
             self.say(event="round", round=number)
-            most = self.task["at_once"] if number else min(FIRST_ROUND, self.task["at_once"])
-            reports = self.run(item, number, min(most, self.task["wanted"] - examples))
+            begun, wanted = time.monotonic(), self.examples_of(number, examples)
+            reports = self.run(item, number, wanted)
             found = counted(self.stats)
             examples += found["examples"]
             self.say(event="examples", seconds=time.monotonic() - started, **found)
@@ -101,11 +101,19 @@ class Rounds:
                 self.say(event="skipped", text=told(reports[0]))
                 break
             number += 1
-            over = time.monotonic() - started > self.task["seconds"]
+            now = time.monotonic()
+            # A round is not cut off, so that it can be repeated; so none begins that is too long.
+            longer = (now - begun) * self.examples_of(number, examples) / wanted
+            over = now - started + longer > self.task["seconds"]
             if found["exhausted"] or over or time.time() > self.task["until"]:
                 break
         self.say(event="end", files=loaded(self.root, item.path))
         return True
+
+    def examples_of(self, number, examples):
+        """How many examples a round has, after so many in those before."""
+        most = self.task["at_once"] if number else min(FIRST_ROUND, self.task["at_once"])
+        return min(most, self.task["wanted"] - examples)
 
     def run(self, item, number, examples):
         """Run the property once, with so many examples, of this round only."""
