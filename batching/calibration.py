@@ -57,14 +57,20 @@ class Fit(ArrayValue):
         found: Floats = rows @ self.constants
         return found
 
-    def stage_costs(self) -> StageCosts:
+    def stage_costs(self, beside: Iterable[str] = ()) -> StageCosts:
         """Return the constants of a batch on Spark; those that were not fitted are 0, or 1 of work.
+
+        Args:
+            beside: what else was fitted, and is left out.
 
         Raises:
             FitError: a constant is none of `batching.stages.FEATURES`.
         """
         found = {"base": 0.0, "stage": 0.0, "task": 0.0, "byte": 0.0, "work": 1.0}
+        left_out = set(beside)
         for name, value in zip(self.names, self.constants.tolist(), strict=True):
+            if name in left_out:
+                continue
             if name not in found:
                 raise FitError(
                     f"{name!r} is no constant of a batch; they are {', '.join(FEATURES)}"

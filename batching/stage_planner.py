@@ -7,11 +7,11 @@ import numpy as np
 from batching.errors import OverloadError
 from batching.stage_cuts import fastest_stages, fused
 from batching.stages import (
-    BatchTime,
+    BatchCost,
     StageCosts,
     StageJob,
     Stages,
-    batch_time,
+    batch_cost,
     slowest_share,
 )
 from sketches.arrays import Indices, Integers, Marks
@@ -75,17 +75,17 @@ def fastest(job: StageJob, costs: StageCosts, *, rate: float, cores: int) -> Sta
     rate, cores = amount("rate", rate), whole("cores", cores, at_least=1, at_most=MOST_CORES)
     # With batches without end only the time of a row counts.
     stages = fastest_stages(job, StageCosts(0, 0, 0, costs.byte, costs.work), cores, 1.0)
-    time = batch_time(job, costs, stages, cores)
-    settled = time.settled(rate)
+    batch = batch_cost(job, costs, stages, cores)
+    settled = batch.settled(rate)
     if np.isinf(settled):
         raise OverloadError(_overload(job, costs, rate, cores))
     while True:
         found = fastest_stages(job, costs, cores, rate * settled)
-        faster = batch_time(job, costs, found, cores)
+        faster = batch_cost(job, costs, found, cores)
         if not faster.settled(rate) < settled:
             break
-        stages, time, settled = found, faster, faster.settled(rate)
-    return _plan(stages, time, rate, settled)
+        stages, batch, settled = found, faster, faster.settled(rate)
+    return _plan(stages, batch, rate, settled)
 
 
 def cheapest(
@@ -166,15 +166,15 @@ def highest_rate(job: StageJob, costs: StageCosts, *, cores: int) -> float:
     """Return the rate below which this many cores carry what comes, in batches large enough."""
     cores = whole("cores", cores, at_least=1, at_most=MOST_CORES)
     stages = fastest_stages(job, StageCosts(0, 0, 0, costs.byte, costs.work), cores, 1.0)
-    each = batch_time(job, costs, stages, cores).each
+    each = batch_cost(job, costs, stages, cores).each
     return 1 / each if each > 0 else np.inf
 
 
-def _plan(stages: Stages, time: BatchTime, rate: float, period: float) -> StagePlan:
+def _plan(stages: Stages, batch: BatchCost, rate: float, period: float) -> StagePlan:
     rows = rate * period
     # Without a cost a batch takes no time, and neither does the period.
-    used = (time.cores + rows * time.cores_each) / period if period > 0 else 0.0
-    return StagePlan(stages, period, rows, min(time.seconds(rows), period), used)
+    used = (batch.cores + rows * batch.cores_each) / period if period > 0 else 0.0
+    return StagePlan(stages, period, rows, min(batch.seconds(rows), period), used)
 
 
 class _Division:
@@ -216,15 +216,15 @@ class _Division:
             given = np.bincount(self._order[:further], minlength=len(self._first))
             tasks[self._first] = self._fewest + given
             stages = Stages(self._begins, tasks[self._begins])
-            time = batch_time(self._job, self._costs, stages, self._cores)
+            batch = batch_cost(self._job, self._costs, stages, self._cores)
             # Even at the longest period that there could be, more tasks would cost more.
-            if time.cores / bound + self._rate * time.cores_each >= best.cores:
+            if batch.cores / bound + self._rate * batch.cores_each >= best.cores:
                 break
             # A batch that begins every so often, and takes what is left, ends just in time.
-            period = (bound - time.fixed) / (1 + self._rate * time.each)
-            if period <= 0 or time.seconds(self._rate * period) > period:
+            period = (bound - batch.fixed) / (1 + self._rate * batch.each)
+            if period <= 0 or batch.seconds(self._rate * period) > period:
                 continue
-            plan = _plan(stages, time, self._rate, period)
+            plan = _plan(stages, batch, self._rate, period)
             if plan.cores < best.cores:
                 best = plan
         return best

@@ -5,8 +5,9 @@
     T = t0 + t_stage * S + sum over stages of
           [t_task * P / C + work of the slowest task + bytes that cross hosts / bandwidth]
 
-The rows of a stage of ``P`` tasks on ``C`` cores are divided over ``min(P, C)`` cores, or as its
-hottest key wants it. Work and bytes grow with the rows of the batch: ``T = fixed + rows * each``.
+The rows of a stage are divided over its ``P`` tasks evenly, or as its hottest key wants it. ``C``
+cores take them in ``ceil(P / C)`` turns: three tasks on two cores take two, as four do. Work and
+bytes grow with the rows of the batch: ``T = fixed + rows * each``.
 Rows that come at a rate ``R`` are carried if ``T(b) <= b / R``, which needs ``R * each < 1``;
 batches that begin as soon as the last one ended settle at ``b = R * T``.
 """
@@ -186,8 +187,8 @@ class Stages(ArrayValue):
 
 
 @dataclass(frozen=True)
-class BatchTime:
-    """What a batch takes: `fixed + rows * each` seconds.
+class BatchCost:
+    """What a batch of a job takes by the model: `fixed + rows * each` seconds, and cores for them.
 
     Attributes:
         fixed: seconds for a batch without a row.
@@ -215,8 +216,12 @@ class BatchTime:
 
 
 def slowest_share(hottest: Any, tasks: Any, cores: int) -> Any:
-    """Return the share of a stage's work that its slowest core has."""
-    return np.maximum(hottest, 1.0 / np.minimum(tasks, cores))
+    """Return the share of a stage's work that its slowest core has.
+
+    With no more tasks than cores that is one task of them, else as many as there are turns. So more
+    tasks than cores never make it less.
+    """
+    return np.maximum(hottest, -(-tasks // cores) / tasks)
 
 
 FEATURES = ("base", "stage", "task", "byte", "work")
@@ -244,11 +249,11 @@ def features(job: StageJob, stages: Stages, cores: int, rows: float) -> Floats:
     )
 
 
-def batch_time(job: StageJob, costs: StageCosts, stages: Stages, cores: int) -> BatchTime:
+def batch_cost(job: StageJob, costs: StageCosts, stages: Stages, cores: int) -> BatchCost:
     """Return what a batch takes when a job is cut into these stages."""
     constants = np.array([getattr(costs, name) for name in FEATURES])
     fixed = float(features(job, stages, cores, 0.0) @ constants)
     each = float(features(job, stages, cores, 1.0)[3:] @ constants[3:])
     used = costs.base + costs.stage * len(stages.first)
     used += costs.task * float(stages.tasks[stages.first].sum())
-    return BatchTime(fixed, each, used, costs.work * float(job.work.sum()))
+    return BatchCost(fixed, each, used, costs.work * float(job.work.sum()))

@@ -7,6 +7,8 @@ from statistics import median
 from batching.admission.controller import share
 from sketches.checks import whole
 
+_FEW = 10  # one in so many does not count for a lower level: those in which it fell are above it
+
 
 @dataclass(frozen=True)
 class Steadiness:
@@ -48,5 +50,6 @@ class Steadiness:
         last, longer = seen[-self.patience :], seen[-self.patience * self.calm :]
         if len(last) == self.patience and min(last) > planned * (1 + self.band):
             return median(last)
-        quiet = len(longer) == self.patience * self.calm
-        return median(longer) if quiet and max(longer) < planned / (1 + self.band) else None
+        if len(longer) < self.patience * self.calm or max(longer) >= planned / (1 + self.band):
+            return None
+        return sorted(longer)[-1 - len(longer) // _FEW]

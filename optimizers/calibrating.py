@@ -1,16 +1,19 @@
 """Measuring micro-batches: jobs with different stages and tasks, batches of different sizes."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapreplace
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from batching.calibration import fit
-from optimizers.calibration import Calibration
+from optimizers.calibration import ROW, Calibration
 from optimizers.cluster import Cluster
 from optimizers.control.summary import BatchSummary
 from optimizers.plan import Plan
@@ -22,7 +25,7 @@ from optimizers.runtime.work import Settings
 from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
 
-NAMES = ("base", "stage", "task", "work")
+NAMES = ("base", "stage", "task", "work", ROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +36,21 @@ class Setting:
         stages: how many it has behind its source.
         instances: how many each operator has.
         rows: how many rows a batch has.
+        micros: microseconds that each operator works for each of them.
     """
 
     stages: int
     instances: int
     rows: int
+    micros: int = 0
 
 
 GRID = tuple(
-    Setting(stages, instances, rows)
-    for stages in (1, 3, 6)
-    for instances in (1, 2, 4)
-    for rows in (1_000, 20_000, 100_000)
+    Setting(stages, instances, rows, 3 * ((number + turn) % 2))
+    for number, (stages, instances) in enumerate(itertools.product((1, 3, 6), (1, 2, 4)))
+    for turn, rows in enumerate((1_000, 20_000, 100_000))
 )
-"""What is measured: each constant counts differently in some of them."""
+"""What is measured: each constant counts differently in some of them, and rows without work too."""
 
 
 class Bench(Protocol):
@@ -60,14 +64,23 @@ def chain(stages: int, instances: int) -> Topology:
     """Return a job whose rows are dealt out in turn, from stage to stage."""
     job = Topology.source("rows", parallelism=instances)
     for number in range(stages):
-        job = job.then(f"step-{number}", parallelism=instances)
+        job = job.then(f"step-{number}", parallelism=instances, apply=worked)
     return job
 
 
-def rows_of(count: int) -> pa.Table:
-    """Return rows with a number and some text."""
+def worked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Work for as long as the rows say, by the clock that an operator's work is measured with."""
+    end = process_time() + (pc.sum(batch.column("micros")).as_py() or 0) / 1e6
+    while process_time() < end:
+        pass
+    return batch
+
+
+def rows_of(count: int, micros: int = 0) -> pa.Table:
+    """Return rows with a number, some text, and for how long each operator works for them."""
     numbers = np.arange(count)
-    return pa.table({"number": numbers, "text": pa.array(numbers % 997).cast(pa.string())})
+    text = pa.array(numbers % 997).cast(pa.string())
+    return pa.table({"number": numbers, "text": text, "micros": np.full(count, micros)})
 
 
 def calibrated(  # noqa: PLR0913
@@ -98,7 +111,7 @@ def calibrated(  # noqa: PLR0913
     counted, seconds, groups = [], [], []
     for turn in range(rounds):
         for number, each in enumerate(grid):
-            summary = benches[each.stages, each.instances].measure(rows_of(each.rows))
+            summary = benches[each.stages, each.instances].measure(rows_of(each.rows, each.micros))
             counted.append(features(each, summary, cores))
             seconds.append(summary.seconds)
             groups.append(number)
@@ -109,13 +122,28 @@ def calibrated(  # noqa: PLR0913
 
 
 def features(setting: Setting, summary: BatchSummary, cores: int) -> list[float]:
-    """Return by what each constant counts in a batch; all stages count, that of sources too."""
+    """Return by what each constant counts in a batch; all stages count, that of sources too.
+
+    Work and rows are those of the tasks that follow one another on the core that is done last.
+    """
     busy: dict[str, list[float]] = {}
+    taken: dict[str, list[float]] = {}
     for instance in summary.instances:
         busy.setdefault(instance.operator, []).append(instance.seconds + instance.shipping)
-    work = sum(max(*each, sum(each) / cores) for each in busy.values())
+        taken.setdefault(instance.operator, []).append(instance.tuples)
+    work, rows = (
+        sum(_longest_chain(each, cores) for each in found.values()) for found in (busy, taken)
+    )
     stages = setting.stages + 1
-    return [1.0, stages, stages * setting.instances / cores, work]
+    return [1.0, stages, stages * setting.instances / cores, work, rows]
+
+
+def _longest_chain(seconds: Sequence[float], cores: int) -> float:
+    """Return when tasks are done that begin in their order, each on the core that is free first."""
+    free = [0.0] * cores
+    for taken in seconds:
+        heapreplace(free, free[0] + taken)
+    return max(free)
 
 
 def _spread(seconds: Sequence[float], groups: Sequence[int]) -> float:

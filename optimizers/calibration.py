@@ -12,6 +12,9 @@ from optimizers.documents import Record, read, write
 from optimizers.errors import InvalidValueError
 from sketches.checks import amount, whole
 
+ROW = "row"
+"""The constant that counts rows: seconds of a core to take one in, whatever is done with it."""
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -42,8 +45,14 @@ class Calibration:
 
     @property
     def costs(self) -> StageCosts:
-        """The constants of the model of a batch."""
-        return self.fit.stage_costs()
+        """The constants of the model of a batch, without that of a row."""
+        return self.fit.stage_costs(beside=(ROW,))
+
+    @property
+    def row(self) -> float:
+        """The seconds of a core for a row that an operator takes in; 0 if that was not measured."""
+        known = dict(zip(self.fit.names, self.fit.constants.tolist(), strict=True))
+        return float(known.get(ROW, 0.0))
 
     def to_json(self) -> str:
         """Write it as a JSON document."""

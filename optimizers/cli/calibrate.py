@@ -3,6 +3,7 @@
 import argparse
 import os
 import platform
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from optimizers.calibrating import LocalBench, calibrated
+from optimizers.calibrating import Bench, LocalBench, calibrated
 from optimizers.calibration import Calibration
+from optimizers.cli.writable import check_writable
 from optimizers.cluster import Cluster
 from optimizers.control.summary import BatchSummary
 from optimizers.spark.command_session import quiet_session
@@ -25,11 +28,14 @@ from sketches.checks import whole
 if TYPE_CHECKING:
     from optimizers.spark.run import Run
 
+_UNSURE = 0.25  # of an error, or of what batches of one setting differ by
+
 _MEANING = {
     "base": "seconds for a batch",
     "stage": "seconds for a stage",
     "task": "seconds of a core for a task",
     "work": "seconds for a second of measured work",
+    "row": "seconds of a core for a row that comes in",
 }
 
 
@@ -50,22 +56,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure, print the result, and return the exit code."""
     rounds = whole("rounds", options.rounds, at_least=1)
+    cores = "*" if options.cores is None else whole("cores", options.cores, at_least=1)
+    check_writable(options.json)
     console = Console()
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
-    with TemporaryDirectory(prefix="penstock-calibrate-") as folder:
+    with TemporaryDirectory(prefix="penstock-calibrate-") as folder, _progress() as bar:
+        task = bar.add_task("Measuring", total=None)
+
+        def watch(done: int, of: int) -> None:
+            bar.update(task, completed=done, total=of)
+
         if options.on == "in-process":
-            found = calibrated("in-process", machine, 1, partial(LocalBench, folder), rounds=rounds)
+            bench: Callable[[Topology], Bench] = partial(LocalBench, folder)
+            found = calibrated("in-process", machine, 1, bench, rounds=rounds, watch=watch)
         else:
-            cores = "*" if options.cores is None else whole("cores", options.cores, at_least=1)
             with quiet_session(cores) as session:
                 where = f"Spark {session.version} on {session.sparkContext.master}, {machine}"
                 bench = partial(SparkBench, session, folder)
-                found = calibrated("spark", where, slots_of(session), bench, rounds=rounds)
+                slots = slots_of(session)
+                found = calibrated("spark", where, slots, bench, rounds=rounds, watch=watch)
     show(found, console)
     if options.json is not None:
         options.json.write_text(found.to_json(), encoding="utf-8")
         console.print(f"Written to {options.json}.", highlight=False, soft_wrap=True)
     return 0
+
+
+def _progress() -> Progress:
+    """Return a bar on the error stream, where that is a terminal."""
+    errors = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("batches, left:"),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    )
 
 
 class SparkBench:
@@ -103,3 +132,10 @@ def show(found: Calibration, console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if max(fit.error, found.spread) > _UNSURE:
+        console.print(
+            "That is much: measure again while this machine does nothing else, or plans are worth "
+            "as little.",
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from optimizers.cli.writable import check_writable
 from optimizers.comparing import Comparison, Step, compare
 from optimizers.comparing.variants import DEFAULT, variants_of
 from optimizers.control.engine import Engine
@@ -145,7 +146,7 @@ def run(options: argparse.Namespace) -> int:
     whole("every", options.every, at_least=1)
     _check_engine(options)
     stream = chosen.batches(options.batches, scale=options.scale, seed=options.seed)
-    _check_writable(options.json)
+    check_writable(options.json)
     console.print(f"{chosen.name}: {chosen.about}.", highlight=False, soft_wrap=True)
     steps = options.batches * (len(variants) + 1)
     with (
@@ -213,20 +214,3 @@ def _coloured(comparison: Comparison) -> Table:
             ]
             table.add_row(Text(f"  {line.label}"), *cells)
     return table
-
-
-def _check_writable(path: Path | None) -> None:
-    """Refuse a file now that could not be written at the end."""
-    if path is None:
-        return
-    is_new = not path.exists()
-    try:
-        with path.open("ab"):
-            pass
-    except OSError as error:
-        raise InvalidValueError(
-            f"{path} cannot be written: {error.strerror or error}; give a file in a folder that is "
-            "there"
-        ) from None
-    if is_new:
-        path.unlink()

@@ -7,14 +7,17 @@ from typing import Any
 
 from batching.errors import OverloadError
 from batching.planner import BATCH_BYTES
-from batching.stage_planner import cheapest, cores_for, fastest, highest_rate
-from batching.stages import BatchTime, StageCosts, StageJob, Stages, batch_time
+from batching.stage_choice import NEARLY, Choice, Chooser, Worth, needed_rate
+from batching.stage_planner import cores_for, highest_rate
+from batching.stages import BatchCost, StageCosts, StageJob, Stages
 from batching.steadiness import Steadiness
 from batching.tuple_costs import Shipping
 from optimizers.calibration import Calibration
 from optimizers.cluster import Cluster
+from optimizers.errors import InvalidValueError
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
+from optimizers.past import MOST_EPOCHS
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
 from optimizers.strategies import aeolus_stages as stages
@@ -26,7 +29,6 @@ from optimizers.topology import Topology
 from sketches import checks
 
 _NOTED = 8  # of what had to be assumed, as many are named one by one
-_NEARLY = 0.95  # of the highest rate that is carried: at it, batches only grow
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Aeolus(Optimizer):
         message: seconds for a message between instances; None for what was measured.
         byte: seconds for a byte in it; None for what was measured.
         cores: how many tasks run at a time in micro-batches; None for what the engine says.
-        longest: how many seconds a micro-batch may take after a burst.
+        longest: how many seconds a micro-batch may take after a burst, if batches that short carry
+            what comes; bursts that are over sooner change no plan.
         costs: constants of micro-batches in place of what was measured: by their names in
             `StageCosts`, or the file of a calibration, see `penstock calibrate`.
 
@@ -82,8 +85,8 @@ class Aeolus(Optimizer):
     rate: float | None = None
     headroom: float = 0.25
     patience: int = 3
-    calm: int = 4
-    change: float = 0.1
+    calm: int = 16
+    change: float = 0.05
     moving: float = 0.3
     workers: int | None = None
     buffers: float | None = None
@@ -91,16 +94,20 @@ class Aeolus(Optimizer):
     message: float | None = None
     byte: float | None = None
     cores: int | None = None
-    longest: float = 2.0
+    longest: float = 1.0
     costs: Any = None
 
     observes = frozenset({Probe.OPERATORS})
 
     def __post_init__(self) -> None:
         Steadiness(self.headroom, self.patience, self.calm)
-        checks.amount("change", self.change)
-        checks.amount("moving", self.moving)
-        for name in ("latency", "rate", "buffers", "longest"):
+        if self.patience * self.calm > MOST_EPOCHS:
+            raise InvalidValueError(
+                f"patience={self.patience} times calm={self.calm} are more epochs than the "
+                f"{MOST_EPOCHS} that are remembered; let one be less"
+            )
+        Worth(self.latency, self.headroom, self.change, self.moving)
+        for name in ("rate", "buffers", "longest"):
             if getattr(self, name) is not None:
                 checks.number(name, getattr(self, name), above=0.0)
         for name in ("workers", "cores"):
@@ -198,25 +205,6 @@ class Aeolus(Optimizer):
         return plan | Plan(notes=(*notes, planned_note(self.name, f"{text} more", figures)))
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """A way to run a job in micro-batches.
-
-    Attributes:
-        stages: how it is cut into stages.
-        time: what a batch takes.
-        score: what counts: the seconds of a batch, or cores under a bound.
-        period: seconds from the beginning of a batch to that of the next.
-        cores: how many cores work on average.
-    """
-
-    stages: Stages
-    time: BatchTime
-    score: float
-    period: float
-    cores: float
-
-
 class _ByStages:
     """Plans a job that runs in micro-batches."""
 
@@ -271,7 +259,8 @@ class _ByStages:
         job = self._job()
         present = stages.present_stages(job, self._layout, self._source_tasks)
         costs = self._costs(job, present, cores)
-        chosen = self._chosen(job, present, costs, cores, rate * (1 + settings.headroom))
+        whole = stages.with_rows(job, settings.costs, costs.work)
+        needed, chosen = self._chosen(whole, present, costs, cores, rate)
         # 3. What has to change for that.
         costs_of = settings.costs if isinstance(settings.costs, Calibration) else None
         rows = rate * chosen.period if math.isfinite(chosen.period) else 0.0
@@ -279,9 +268,9 @@ class _ByStages:
         if beyond:
             self._notes.append(settings.note(JOB, beyond))
         plan = stages.as_plan(job, chosen.stages, present, self._layout, self._cluster)
-        admit = self._admitted(chosen.time)
+        admit = self._admitted(chosen.batch, needed)
         figures = {"rate": rate, "off": 1.0}
-        figures |= {"fixed": chosen.time.fixed, "each": chosen.time.each}
+        figures |= {"fixed": chosen.batch.fixed, "each": chosen.batch.each}
         text = f"batches of {len(chosen.stages.first)} stages"
         if math.isfinite(chosen.cores):
             figures |= {"period": chosen.period, "cores": chosen.cores}
@@ -290,17 +279,19 @@ class _ByStages:
         return plan | Plan(admit=admit, notes=notes)
 
     def _is_urgent(self, each: float, rate: float) -> bool:
-        """Return whether batches only grow, and what waits is more than the longest ones take in.
+        """Return whether batches only grow, and have for longer than the longest is to take.
 
         Then each epoch that passes makes what waits longer, and so the epochs.
         """
         waiting = sum(source.waiting or 0.0 for source in self._seen.sources.values())
-        return rate * each >= _NEARLY and waiting > rate * self._settings.longest
+        longest, last = self._settings.longest, self._seen.batch_times[-1:]
+        late = waiting > rate * longest and all(time.seconds > longest for time in last)
+        return rate * each >= NEARLY and late
 
-    def _admitted(self, time: BatchTime) -> dict[str, int]:
+    def _admitted(self, batch: BatchCost, needed: float) -> dict[str, int]:
         """Return how much sources are to let in, where that is much more or less than now."""
         band = 1 + self._settings.headroom
-        rows = stages.most_rows(time, self._settings.longest)
+        rows = stages.most_rows(batch, self._settings.longest, needed)
         wanted = stages.admitted(self._seen, self._observed.flow, rows)
         now = {name: self._current.admit.get(name, 0) for name in wanted}
         return {
@@ -324,48 +315,21 @@ class _ByStages:
 
     def _chosen(
         self, job: StageJob, present: Stages, costs: StageCosts, cores: int, rate: float
-    ) -> _Choice:
-        """Return the way that is worth it: first what moves no state, then what does."""
+    ) -> tuple[float, Choice]:
+        """Return the rate that is to be carried, and the way that is worth it.
+
+        That is what moves no state, or what does if it gains much more.
+        """
+        settings = self._settings
+        worth = Worth(settings.latency, settings.headroom, settings.change, self._moving)
+        calm = stages.pinned(job, present, self._topology)
+        needed = needed_rate(job, costs, rate, cores, settings.headroom)
         try:
-            best = self._best(job, costs, cores, rate)
+            return needed, Chooser(costs, cores, rate, needed, worth).choose(job, calm, present)
         except OverloadError as error:
-            rate = self._carried(job, costs, cores, rate, error)
-            best = self._best(job, costs, cores, rate, bounded=False)
-        worth = best.score * (1 + self._settings.change)
-        as_it_is = self._as_it_is(job, present, costs, cores, rate)
-        if as_it_is.score <= worth:
-            return as_it_is
-        try:
-            calm = self._best(stages.pinned(job, present, self._topology), costs, cores, rate)
-        except OverloadError:
-            return best
-        return calm if calm.score <= best.score * (1 + self._moving) else best
-
-    def _best(
-        self, job: StageJob, costs: StageCosts, cores: int, rate: float, *, bounded: bool = True
-    ) -> _Choice:
-        bound = self._settings.latency if bounded else None
-        if bound is None:
-            plan = fastest(job, costs, rate=rate, cores=cores)
-        else:
-            plan = cheapest(job, costs, rate=rate, cores=cores, latency=bound)
-        time = batch_time(job, costs, plan.stages, cores)
-        score = plan.seconds if bound is None else plan.cores
-        return _Choice(plan.stages, time, score, plan.period, plan.cores)
-
-    def _as_it_is(
-        self, job: StageJob, present: Stages, costs: StageCosts, cores: int, rate: float
-    ) -> _Choice:
-        time = batch_time(job, costs, present, cores)
-        period, bound = time.settled(rate), self._settings.latency
-        if bound is not None:  # as rare as the bound allows, as `cheapest` would have it
-            period = (bound - time.fixed) / (1 + rate * time.each)
-            if period <= 0 or time.seconds(rate * period) > period:
-                period = math.inf
-        if period in {0, math.inf}:
-            return _Choice(present, time, period, period, math.inf)
-        used = time.cores / period + rate * time.cores_each
-        return _Choice(present, time, period if bound is None else used, period, used)
+            needed = self._carried(job, costs, cores, rate, error)
+        unbounded = replace(worth, latency=None)
+        return needed, Chooser(costs, cores, needed, needed, unbounded).choose(job, calm, present)
 
     def _carried(
         self, job: StageJob, costs: StageCosts, cores: int, rate: float, error: OverloadError
@@ -378,4 +342,4 @@ class _ByStages:
         except OverloadError:
             pass  # which the first error tells: more cores do not help
         self._notes.append(self._settings.note(JOB, text))
-        return min(rate, _NEARLY * highest_rate(job, costs, cores=cores))
+        return min(rate, NEARLY * highest_rate(job, costs, cores=cores))

@@ -9,10 +9,10 @@ import numpy as np
 
 from batching.dataflow import Dataflow
 from batching.errors import OutsideRangeError
-from batching.stages import ALONE, FEATURES, BatchTime, StageCosts, StageJob, Stages, features
+from batching.stages import ALONE, FEATURES, BatchCost, StageCosts, StageJob, Stages, features
 from grouping.groupings import Grouping, LocalOrShuffle, Shuffle
-from optimizers import batch_time as seen_times
-from optimizers.calibration import Calibration
+from optimizers.batch_time import BatchTime
+from optimizers.calibration import ROW, Calibration
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment
 from optimizers.errors import UnknownNameError
@@ -74,7 +74,7 @@ def present_stages(job: StageJob, layout: Layout, source_tasks: int | None) -> S
     return Stages(begins, tasks)
 
 
-def source_tasks_of(times: Sequence[seen_times.BatchTime], topology: Topology) -> int | None:
+def source_tasks_of(times: Sequence[BatchTime], topology: Topology) -> int | None:
     """Return how many tasks let rows in, where there is one source; None where none was seen."""
     if len(topology.sources) != 1 or not times or not times[-1].stages:
         return None
@@ -88,8 +88,8 @@ def given_costs(costs: Any) -> Mapping[str, float]:
     Those of a calibration are the ones that it has measured.
     """
     if isinstance(costs, Calibration):
-        constants = costs.fit.constants.tolist()
-        return FrozenMap(dict(zip(costs.fit.names, constants, strict=True)))
+        constants = zip(costs.fit.names, costs.fit.constants.tolist(), strict=True)
+        return FrozenMap({name: value for name, value in constants if name != ROW})
     if isinstance(costs, StageCosts):
         return FrozenMap({field.name: getattr(costs, field.name) for field in fields(costs)})
     known = [field.name for field in fields(StageCosts)]
@@ -114,7 +114,7 @@ class Measured:
 
 
 def measured_costs(
-    times: Sequence[seen_times.BatchTime], job: StageJob, stages: Stages, cores: int
+    times: Sequence[BatchTime], job: StageJob, stages: Stages, cores: int
 ) -> Measured:
     """Return the constants of the model as the parts of measured batches tell them.
 
@@ -141,7 +141,7 @@ def measured_costs(
     return Measured(replace(found, work=median(work)))
 
 
-def off_by(times: Sequence[seen_times.BatchTime], fixed: float, each: float) -> float | None:
+def off_by(times: Sequence[BatchTime], fixed: float, each: float) -> float | None:
     """Return how many times longer batches took than was expected of them; None without any."""
     found = [
         time.seconds / (fixed + each * time.tuples)
@@ -194,6 +194,19 @@ def as_plan(
     )
 
 
+def with_rows(job: StageJob, costs: Any, work: float) -> StageJob:
+    """Return a job whose operators also take what it costs to take a row in, where that is known.
+
+    Args:
+        job: the operators.
+        costs: what was given in place of what is measured.
+        work: seconds that a batch takes for a second of work.
+    """
+    if not isinstance(costs, Calibration) or not work:
+        return job
+    return replace(job, seconds=job.seconds + costs.row / work)
+
+
 def beyond_measured(
     calibration: Calibration | None, job: StageJob, stages: Stages, cores: int, rows: float
 ) -> str:
@@ -201,6 +214,8 @@ def beyond_measured(
     if calibration is None:
         return ""
     counted = dict(zip(FEATURES, features(job, stages, cores, rows).tolist(), strict=True))
+    taken_in = replace(job, seconds=np.ones(len(job.names)))
+    counted[ROW] = float(features(taken_in, stages, cores, rows)[_WORK])
     try:
         calibration.fit.predict([[counted[name] for name in calibration.fit.names]])
     except OutsideRangeError as error:
@@ -209,12 +224,17 @@ def beyond_measured(
     return ""
 
 
-def most_rows(time: BatchTime, longest: float) -> float:
+def most_rows(batch: BatchCost, longest: float, needed: float) -> float:
     """Return how many rows a batch of the longest time can have, which carries the most in it.
 
-    At least as many as take half of a batch; with fewer, most of the time would be lost.
+    At least as many as take half of a batch, with fewer most of the time would be lost; and as many
+    as carry the rate that is needed, or what waits would never be caught up.
     """
-    return max(time.fixed, longest - time.fixed) / time.each if time.each else np.inf
+    if not batch.each:
+        return np.inf
+    settled = batch.settled(needed)
+    carrying = needed * settled if np.isfinite(settled) else 0.0
+    return max(max(batch.fixed, longest - batch.fixed) / batch.each, carrying)
 
 
 def admitted(seen: Statistics, flow: Dataflow, rows: float) -> dict[str, int]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from batching.calibration import fit, nonnegative_least_squares
 from batching.errors import FitError, OutsideRangeError
-from batching.stages import FEATURES, StageCosts, StageJob, Stages, batch_time, features
+from batching.stages import FEATURES, StageCosts, StageJob, Stages, batch_cost, features
 from sketches.errors import InvalidValueError
 
 NUMBERS = st.integers(-5, 5).map(float)
@@ -47,7 +47,7 @@ def measured(costs, *, noise=0.0, seed=1):
             for rows in (100.0, 10_000.0, 100_000.0):
                 stages = Stages(np.array(begins), np.full(3, tasks))
                 counted.append(features(job, stages, 4, rows))
-                time = batch_time(job, costs, stages, 4).seconds(rows)
+                time = batch_cost(job, costs, stages, 4).seconds(rows)
                 seconds.append(time * drawn.uniform(1 - noise, 1 + noise))
     return np.array(counted), np.array(seconds)
 

@@ -10,11 +10,12 @@ from stage_jobs import COSTS, all_stages, hot_chains, stage_jobs, taken
 from batching.dataflow import Dataflow
 from batching.errors import DataflowError
 from batching.stage_cuts import fastest_stages, fused
-from batching.stages import ALONE, FEATURES, StageCosts, StageJob, Stages, batch_time, features
+from batching.stages import ALONE, FEATURES, StageCosts, StageJob, Stages, batch_cost, features
 from sketches.errors import InvalidValueError
 
 ROWS = st.sampled_from([0.0, 1.0, 100.0, 5000.0, 1e6])
 CORES = st.integers(1, 4)
+FREE = StageCosts(0, 0, 0)
 
 
 @given(stage_jobs(most=3), COSTS, CORES, ROWS)
@@ -23,7 +24,7 @@ def test_the_time_of_a_batch_is_that_of_its_stages_added_up(job, costs, cores, r
     for begins, tasks in all_stages(job, cores, more=1):
         stages = Stages(np.array(begins), np.array([tasks[begin] for begin in begins]))
 
-        time = batch_time(job, costs, stages, cores)
+        time = batch_cost(job, costs, stages, cores)
 
         expected, used = taken(job, costs, (begins, tasks), cores, rows)
         assert time.seconds(rows) == pytest.approx(expected)
@@ -36,9 +37,28 @@ def test_no_stages_and_no_tasks_take_less(job, costs, cores, rows):
     stages = fastest_stages(job, costs, cores, rows)
 
     best = min(taken(job, costs, each, cores, rows)[0] for each in all_stages(job, cores, more=1))
-    assert batch_time(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
+    assert batch_cost(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
     given = job.tasks > 0
     assert (stages.tasks[given] == job.tasks[given]).all()
+
+
+@given(stage_jobs(most=2), COSTS, CORES, ROWS)
+def test_not_even_with_several_turns_of_tasks_a_core(job, costs, cores, rows):
+    stages = fastest_stages(job, costs, cores, rows)
+
+    tried = all_stages(job, cores, more=2 * cores + 1)
+    best = min(taken(job, costs, each, cores, rows)[0] for each in tried)
+    assert batch_cost(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
+
+
+def test_three_tasks_on_two_cores_take_two_turns_as_four_do():
+    def seconds(tasks):
+        job = StageJob.of(["parse"], seconds=[1e-4], tasks=tasks)
+        return batch_cost(job, FREE, fastest_stages(job, FREE, 2, 1.0), 2).each
+
+    assert [seconds(tasks) for tasks in (1, 2, 3, 4, 5, 6)] == pytest.approx(
+        [1e-4, 1e-4 / 2, 2e-4 / 3, 1e-4 / 2, 3e-4 / 5, 1e-4 / 2]
+    )
 
 
 @given(hot_chains(), COSTS, CORES, st.sampled_from([1e3, 1e4, 1e5, 1e6]))
@@ -46,7 +66,7 @@ def test_below_a_hot_key_no_cut_takes_less(job, costs, cores, rows):
     stages = fastest_stages(job, costs, cores, rows)
 
     best = min(taken(job, costs, each, cores, rows)[0] for each in all_stages(job, cores))
-    assert batch_time(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
+    assert batch_cost(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
 
 
 def test_what_a_cut_sends_across_hosts_counts():
@@ -80,7 +100,7 @@ def test_without_a_hot_key_nothing_is_faster_than_what_is_fused(job, costs, core
 
     tried = [each for each in all_stages(job, cores) if each[0] == begins.tolist()]
     best = min(taken(job, costs, each, cores, rows)[0] for each in tried)
-    assert batch_time(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
+    assert batch_cost(job, costs, stages, cores).seconds(rows) == pytest.approx(best)
 
 
 def test_work_after_a_hot_key_is_better_off_in_a_stage_of_its_own():
@@ -102,7 +122,7 @@ def test_of_one_stage_the_tasks_are_next_to_the_square_root(work, task, cores):
 
 
 def test_small_batches_take_a_task_or_two():
-    # Measured on two cores: T = .079 + .059 * tasks / C + 1.63e-6 * rows / min(P, C).
+    # Measured on two cores: T = .079 + .059 * tasks / C + 1.63e-6 * rows / tasks.
     job = StageJob.of(["work"], seconds=[1.63e-6])
     costs = StageCosts(0.079, 0, 0.059)
 

@@ -1,6 +1,7 @@
 """Small jobs for Spark, and what a batch of them takes, added up stage by stage."""
 
 import itertools
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -87,6 +88,15 @@ def all_stages(job, cores, *, more=0):
             yield begins, dict(zip(first, chosen, strict=True))
 
 
+@cache
+def _last_core(count, cores):
+    """The share of the core that is done last, each task begun on the core that is free first."""
+    taken = [0] * cores
+    for _ in range(count):
+        taken[taken.index(min(taken))] += 1
+    return max(taken) / count
+
+
 def taken(job, costs, cut, cores, rows):
     """What a batch takes, and its core-seconds."""
     begins, tasks = cut
@@ -95,7 +105,7 @@ def taken(job, costs, cut, cores, rows):
         seconds += costs.stage + costs.task * count / cores
         used += costs.stage + costs.task * count
         seconds += costs.byte * rows * job.crossing[begin]
-        share = max(job.hottest[begin], 1 / min(count, cores))
+        share = max(job.hottest[begin], _last_core(count, cores))
         for place, at in enumerate(begins):
             if at == begin:
                 work = costs.work * rows * job.visits[place] * job.seconds[place]

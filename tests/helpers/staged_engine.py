@@ -4,11 +4,12 @@ So a strategy can be tried on loads of any shape in milliseconds: what comes wai
 admits it, a batch begins as soon as the last one ended, and after some the strategy is asked.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from batching.stages import StageCosts, batch_time, slowest_share
+from batching.stages import StageCosts, batch_cost, slowest_share
 from optimizers import Cluster, Plan
 from optimizers.batch_time import BatchTime, StageTime
 from optimizers.control.remembering import parts_of
@@ -22,6 +23,7 @@ from optimizers.strategies.observed_dataflow import observed_dataflow
 
 COSTS = StageCosts(base=0.1, stage=0.03, task=0.05)
 LEAST = 0.05  # seconds between the beginnings of two batches
+STEP = 0.02  # seconds in which tuples come evenly
 
 
 class StagedEngine:
@@ -74,6 +76,7 @@ class StagedEngine:
         self.known = None
         self.core_seconds = 0.0
         self.backlogs, self.decided, self.spans = [], [], []
+        self.arrived = [(0.0, 0.0)]  # until when, how many tuples
 
     def layout(self):
         return Layout.of(self.topology, self.cluster, self.plan)
@@ -116,9 +119,13 @@ class StagedEngine:
         return self.statistics(number, times, arrived, let_in, self.now - start)
 
     def came(self, seconds):
-        """Let time pass, and what comes in it wait."""
-        came = self.rate(self.now) * seconds
-        self.now += seconds
+        """Let time pass, and what comes in it wait; the rate may change at any time."""
+        steps, before = max(1, math.ceil(seconds / STEP)), self.arrived[-1][1]
+        for _ in range(steps):
+            rows = self.rate(self.now + seconds / steps / 2) * seconds / steps
+            self.now += seconds / steps
+            self.arrived.append((self.now, self.arrived[-1][1] + rows))
+        came = self.arrived[-1][1] - before
         self.waiting += came
         return came
 
@@ -143,7 +150,7 @@ class StagedEngine:
             )
         planning = self.costs.base * off
         seconds = planning + sum(stage.seconds for stage in found)
-        as_modelled = batch_time(job, self.costs, stages, self.slots)
+        as_modelled = batch_cost(job, self.costs, stages, self.slots)
         self.core_seconds += as_modelled.cores + rows * as_modelled.cores_each
         expected = as_modelled.seconds(rows)
         assert abs(seconds - expected * off) < 1e-9 * (1 + seconds)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batching.calibration import fit
-from batching.stages import StageCosts, StageJob, batch_time
+from batching.stages import StageCosts, StageJob, batch_cost
 from batching.stages import Stages as Cut
 from grouping.groupings import LocalOrShuffle, RoutingTable, Shuffle
 from optimizers import Cluster, Deployment, Locality, Node, Optimizer, Plan, Topology, compare
@@ -50,7 +50,7 @@ def test_a_batch_that_is_even_takes_what_the_cost_model_says(cores, rows):
     seconds = [each + rows / COSTS.work for each in taken]
     job = StageJob.of(CHAIN.order, seconds=seconds)
     cut = Cut(np.arange(3), np.full(3, 4))
-    said = batch_time(job, COSTS, cut, cores).seconds(count)
+    said = batch_cost(job, COSTS, cut, cores).seconds(count)
     assert run.makespan == pytest.approx(said)
     even = run.batches[0].time
     assert [stage.size for stage in even.stages] == [4, 4, 4]
@@ -156,7 +156,7 @@ def test_without_a_pause_batches_settle_where_the_cost_model_says():
     engine = one_node(2, micro_batches=MicroBatches(costs))
     run = engine.run(SINGLE, Stream.steady(rate=500.0, count=20_000), work=EACH)
     job = StageJob.of(["in", "work"], seconds=[0.0, 0.001])
-    settled = batch_time(job, costs, Cut(np.arange(2), np.ones(2, dtype=int)), 2).settled(500.0)
+    settled = batch_cost(job, costs, Cut(np.arange(2), np.ones(2, dtype=int)), 2).settled(500.0)
     assert [batch.seconds for batch in run.batches[-4:-1]] == pytest.approx([settled] * 3, rel=0.01)
     later = [one.start for one in run.batches[1:]]
     assert later == pytest.approx([one.start + one.seconds for one in run.batches[:-1]])

@@ -1,10 +1,12 @@
 """Aeolus on loads of all shapes: one plan a level, none for noise, and no backlog that grows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from staged_engine import StagedEngine
+from staged_engine import COSTS, StagedEngine
 
 from batching.steadiness import Steadiness
 from optimizers import Topology
@@ -21,8 +23,8 @@ SECONDS = {"s": 0.0, "parse": 20e-6, "count": 10e-6, "score": 30e-6, "total": 5e
 LOW, HIGH = 5_000.0, 40_000.0  # some 75,000/s is the most that 8 cores carry
 
 
-def on(rate, *, seconds=240, **settings):
-    return StagedEngine(JOB, SECONDS, Aeolus(), rate, **settings).run(seconds)
+def on(rate, *, seconds=240, aeolus=None, **settings):
+    return StagedEngine(JOB, SECONDS, aeolus or Aeolus(), rate, **settings).run(seconds)
 
 
 def rescales(engine, after=0.0):
@@ -65,13 +67,34 @@ def test_a_ramp_is_a_rescale_a_level_and_no_more(noise):
     assert max(rows for _, rows in engine.backlogs) < 3 * HIGH
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_a_spike_that_is_over_soon_is_caught_up_without_a_rescale(noise):
-    engine = on(lambda now: 60_000.0 if 60 < now < 62 else LOW, noise=noise)
+@given(st.sampled_from([1.0, 2.0]), st.sampled_from([0.0, 0.1]), st.integers(0, 1 << 16))
+@settings(max_examples=6)
+def test_a_spike_no_longer_than_the_longest_batch_is_caught_up_without_a_rescale(
+    longest, noise, seed
+):
+    engine = on(
+        lambda now: 60_000.0 if 60 < now < 60 + longest else LOW,
+        aeolus=Aeolus(longest=longest),
+        noise=noise,
+        seed=seed,
+        seconds=120,
+    )
 
     assert [] == rescales(engine, 30)
     assert engine.backlogs[-1][1] < LOW
-    assert max(taken for _, _, taken in engine.spans) < 7.5  # it is cut into batches of 5 s
+    assert max(taken for _, _, taken in engine.spans) < 1.2 * longest
+
+
+@given(st.floats(0.5, 0.9), st.sampled_from([0.2, 1.0]), st.sampled_from([0.0, 0.1]))
+@settings(max_examples=6)
+def test_what_cores_carry_is_carried_though_short_batches_would_not(share, longest, noise):
+    """At a high load batches are long; a limit of the longest time would let what waits grow."""
+    costs = replace(COSTS, base=1.0)
+    engine = on(lambda _: share * 75_000, aeolus=Aeolus(longest=longest), costs=costs, noise=noise)
+
+    settled = max(taken for _, _, taken in engine.spans[-10:])
+    assert settled > longest
+    assert engine.backlogs[-1][1] < 2 * settled * share * 75_000
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
