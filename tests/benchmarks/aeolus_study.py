@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from aeolus_held_out import held_out
 from aeolus_spark import spark
 from aeolus_topologies import Job, linear_road, sentiment
 from aeolus_waves import waves
@@ -226,5 +227,6 @@ MEASURED = {
     "grid": grid,
     "waves": waves,
     "calibration": calibration,
+    "held-out": held_out,
     "spark": spark,
 }

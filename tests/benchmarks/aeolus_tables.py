@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from aeolus_waves import LEAST
 from page import Json, table
 
 
@@ -75,12 +76,18 @@ def _grid(data: Json) -> str:
 def _waves(data: Json) -> str:
     rows = []
     for load, outcomes in data.items():
-        for who, runs in outcomes.items():
-            mean, late, changes, cores = np.mean(runs, axis=0)
+        means = {who: np.mean(runs, axis=0) for who, runs in outcomes.items()}
+        rival = min(late for who, (_, late, *_) in means.items() if who not in {"Aeolus", LEAST})
+        for who, (mean, late, changes, cores) in means.items():
             rows.append(
-                [f"{load}, {who}", f"{mean:.2f}", f"{late:.2f}", f"{changes:.1f}", f"{cores:.2f}"]
+                [
+                    *(f"{load}, {who}", f"{mean:.2f}", f"{late:.2f}", f"{late / rival:.2f}"),
+                    "" if who == LEAST else f"{changes:.1f}",
+                    f"{cores:.2f}",
+                ]
             )
-    return table(["", "mean, s", "95th percentile, s", "rescales", "cores used"], rows)
+    head = ["", "mean, s", "95th percentile, s", "of the best rival's", "rescales", "cores used"]
+    return table(head, rows)
 
 
 def _calibration(data: Json) -> str:
@@ -94,6 +101,28 @@ def _calibration(data: Json) -> str:
         ["off by, on settings left out", f"{data['error']:.1%}", f"{data['worst']:.1%} at most"],
         ["batches of one setting differ by", f"{data['spread']:.1%}", f"{data['batches']} batches"],
     ]
+    return table(head, rows)
+
+
+def _held_out(data: Json) -> str:
+    rows = [
+        [f"{where}, {job}", str(batches), *(f"{part:.1%}" for part in off)]
+        for where, found in data.items()
+        for job, (batches, *off) in found["errors"].items()
+    ]
+    return table(["", "settings", "off by, mean", "median", "at most"], rows)
+
+
+def _choices(data: Json) -> str:
+    rows = [
+        [
+            *(f"{where}, {job}", f"{count:,}", f"{micros}", f"{mine}", f"{best}"),
+            f"{taken / least:.2f}",
+        ]
+        for where, found in data.items()
+        for job, count, micros, mine, best, taken, least in found["chosen"]
+    ]
+    head = ["", "tuples", "us each", "tasks chosen", "tasks of the best", "times its seconds"]
     return table(head, rows)
 
 
@@ -118,5 +147,7 @@ TABLES = {
     "grid": ("grid", _grid),
     "waves": ("waves", _waves),
     "calibration": ("calibration", _calibration),
+    "held-out": ("held-out", _held_out),
+    "choices": ("held-out", _choices),
     "spark": ("spark", _spark),
 }
