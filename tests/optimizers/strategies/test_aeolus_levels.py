@@ -158,3 +158,9 @@ class TestSteadiness:
         assert (found is not None) == (above or below)
         if found is not None:
             assert min(longer) <= found <= max(longer)
+
+    def test_for_less_it_plans_for_the_highest_but_a_tenth(self):
+        steady = Steadiness(patience=1, calm=20)
+
+        assert 50 == steady.level(100.0, [10.0] * 17 + [50.0] * 3)
+        assert 10 == steady.level(100.0, [10.0] * 18 + [50.0] * 2)
