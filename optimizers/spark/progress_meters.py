@@ -157,13 +157,13 @@ def _places(offset: Any) -> float | None:
 
 
 def _read(offset: Any) -> Any:
-    """Return an offset as JSON values; None if there is none, or it is no JSON."""
+    """Return an offset as JSON values; as it is if it is no JSON."""
     if not isinstance(offset, str):
         return offset
     try:
         return json.loads(offset)
-    except ValueError:  # some are written in another way
-        return None if offset in {"", "None"} else offset
+    except ValueError:  # some are written in another way; and PySpark writes None as a text
+        return offset
 
 
 def _written(offset: Any) -> str:

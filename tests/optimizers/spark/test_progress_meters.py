@@ -141,7 +141,8 @@ class TestAnyOther:
         assert 40.0 == meter.admitted(json.dumps(delta), 40.0)
         assert 65.0 == meter.admitted(json.dumps({**delta, "reservoirVersion": 4}), 25.0)
 
-        told.last = progress(10.0, other, source(delta, dict(reversed(delta.items()))))
+        # The same, with its fields in another order.
+        told.last = progress(10.0, other, source(dict(reversed(delta.items())), delta))
         assert 40.0 == meter.latest(START + 12)
         assert 2.0 == meter.age(START + 12)
 
