@@ -9,6 +9,7 @@ from grouping.placement.problem import ROUNDING, PlacementProblem
 from sketches.arrays import Floats, Integers, Marks
 
 _HALVINGS = 24
+_LESS = 1 - 1e-15
 
 
 def least_distance(problem: PlacementProblem) -> float:
@@ -38,6 +39,8 @@ def least_distance(problem: PlacementProblem) -> float:
     needs = [_Needs.of(problem, row) for row in range(len(problem.loads))]
     if not any(need.exceeds(excess[row], low) for row, need in enumerate(needs)):
         high = low
+    elif any(need.exceeds(excess[row], high * _LESS) for row, need in enumerate(needs)):
+        low = high  # nothing that can be moved brings all nodes any nearer
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if any(need.exceeds(excess[row], middle) for row, need in enumerate(needs)):

@@ -97,6 +97,12 @@ def test_few_ways_lead_there_as_those_with_the_fewest_nodes_to_mend_come_first(s
     assert within(problem, Units.of(problem), 0.3, width=4) is not None
 
 
+def test_the_bound_is_all_of_the_distance_where_nothing_may_move():
+    problem = PlacementProblem.of([9.0, 1, 1, 1], [0, 0, 1, 1], 2, budget=0)
+
+    assert least_distance(problem) * (1 + 1e-9) >= problem.distance(problem.current)
+
+
 def test_the_bound_knows_that_one_group_has_to_be_right_for_both_nodes():
     # Off by 2, 4, -3 and -3: there are groups of 2, 3 and 4, one right for each, and none for two.
     loads, current = [2.0, 3, 7, 4, 3, 7, 7, 7], [0, 0, 0, 1, 1, 1, 2, 3]
@@ -153,6 +159,6 @@ def test_nodes_that_drain_are_left_to_the_descent():
     loads, current = np.ones(8), [0, 0, 0, 1, 1, 1, 2, 2]
     problem = PlacementProblem.of(loads, current, 3, budget=2, draining=[2])
     units = Units.of(problem)
-    start = Descent(problem, units).run()
+    start = Descent(problem, units).units_at
 
     assert narrowed(problem, units, start, 0.0, 8) is start

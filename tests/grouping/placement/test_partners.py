@@ -75,6 +75,20 @@ def test_a_pair_is_pinned_unless_it_is_pinned_elsewhere():
     assert tied.sets[2] == tied.sets[3]
 
 
+def test_a_pair_comes_together_though_each_single_step_makes_nodes_uneven():
+    # 12 on each node: the first and the third talk, and only two groups of 2 make up for one of 4.
+    loads, current = [4.0, 8, 4, 2, 2, 2, 2], [0, 0, 1, 1, 1, 1, 1]
+    traffic = Traffic([0], [2], [1.0], groups=7)
+
+    found = place_groups(
+        loads, current, 2, budget=3, traffic=traffic, max_load_distance=1.0, worth=0
+    )
+
+    assert found.assignment[0] == found.assignment[2] == 1
+    assert found.load_distance == 0
+    assert found.moves == 3
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_all_partners_come_together_however_full_nodes_are(seed):
     work, traffic, at = airline(seed, nodes=4)
