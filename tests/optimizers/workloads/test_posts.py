@@ -92,7 +92,7 @@ def test_more_scale_is_more_tuples_and_more_keys():
 
 def test_an_unknown_workload_is_refused_with_those_there_are():
     with pytest.raises(
-        UnknownNameError, match="unknown workload 'posts'; known: 'reach', 'shuffled', 'tre"
+        UnknownNameError, match="unknown workload 'posts'; known: 'airline', 'edits', 'rea"
     ):
         workload("posts")
 
