@@ -35,7 +35,8 @@ class Folded:
         state: the state afterwards.
         changes: what changed of it.
         emitted: what is to be emitted.
-        senders: for each emitted row, the number of the key that it is of; None if not known.
+        senders: for each emitted row, the number of the key that it is of; None if that is not
+            known, or key groups are not observed.
         numbers: for each tuple, the number of its key; keys are numbered by their places.
         keys: the keys, as they were read.
         key_rows: their columns.
@@ -95,14 +96,15 @@ class Folding:
         # 2. What becomes of them.
         failed: list[int] = []
         notes = None
+        observed = Probe.GROUPS in self.work.settings.observes
         if isinstance(fold, EachKey):
             refuse = None if bad is None else _refusing(bad, operator, failed)
-            notes = KeyNotes(len(firsts)) if Probe.GROUPS in self.work.settings.observes else None
+            notes = KeyNotes(len(firsts)) if observed else None
             step = fold.step(tuples, numbers, before, key_rows, refuse, notes)
         else:
             step = fold.step(tuples, numbers, before, key_rows)
         gone = _gone_in(step, fold, len(firsts))
-        senders = _senders(fold, step, numbers, notes, failed, gone)
+        senders = _senders(fold, step, numbers, notes, failed, gone) if observed else None
         rows = rows_of(keys, step.state)
         if failed:  # their state stays as it was, or absent
             good = np.setdiff1d(np.arange(len(rows)), failed)
@@ -169,12 +171,13 @@ def _senders(  # noqa: PLR0913, PLR0917
     """Return for each row that a fold sends the number of the key that it is of, if that shows."""
     if step.emitted is None:
         return None
-    keys = np.setdiff1d(np.arange(len(gone)), failed)
+    done = np.ones(len(gone), dtype=np.bool_)
+    done[failed] = False
     match fold.emit:
         case Emit.TUPLES:
-            found = numbers[np.isin(numbers, keys)] if failed else numbers
+            found = numbers[done[numbers]] if failed else numbers
         case Emit.CHANGES:
-            found = keys[~gone[keys]]
+            found = np.flatnonzero(done & ~gone)
         case _ if notes is not None:
             found = np.repeat(np.arange(len(gone)), notes.rows)
         case _:
