@@ -120,7 +120,7 @@ def test_it_runs_on_a_cluster_where_one_is_named(asked, tmp_path):
         (["--engine", "simulation", "--cores", "2"], "cores=2 means nothing to a simulation"),
         (
             ["--engine", "simulation", "any_workloads:untimed"],
-            "workload 'untimed' does not say what takes time, and a simulation computes nothing by",
+            "workload 'untimed' does not say what takes time, and a simulation does not run",
         ),
         (
             ["--engine", "simulation", "any_workloads:unpaced"],

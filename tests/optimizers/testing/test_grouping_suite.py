@@ -109,7 +109,8 @@ def suite_for(of, evenly):
 
 
 @pytest.fixture(autouse=True)
-def as_many_as_for_ours():
+def as_many_as_for_ours(monkeypatch):
+    monkeypatch.setattr(dispatching.RemembersAll, "made", [7])
     with planted_faults.as_many_as(GroupingContract):
         yield
 
@@ -124,6 +125,9 @@ def test_a_faulty_grouping_fails_the_test_that_is_for_it_in_words_that_help(bad)
 
     # A process takes half a second, and what fails at home need not be asked abroad as well.
     tests = TESTS if ELSEWHERE in expected else AT_HOME
+    if isinstance(bad, dispatching.BeginsElsewhereEachTime):
+        # There it is counted from 0, here from 7: later the two could be alike by chance.
+        tests = [ELSEWHERE, *AT_HOME]
 
     found = failures(suite_for(bad, evenly), tests)
 

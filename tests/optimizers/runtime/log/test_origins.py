@@ -86,7 +86,7 @@ def test_another_stream_is_refused_unless_it_is_further_input():
         (lambda: Progress(0, ("a",)), "bounded=0"),
         (lambda: Progress(2, ("a", "a")), "has a name twice"),
         (lambda: Progress(streams={"p": OfStream("q", 0)}), r"streams\['p'\]"),
-        (lambda: Progress(streams={"p": 3}), r"streams\['p'\]=3 is no batch"),
+        (lambda: Progress(streams={"p": 3}), r"streams\['p'\]=3 is not a batch"),
     ],
 )
 def test_what_is_no_origin_is_refused(make, told):
