@@ -135,11 +135,15 @@ def _not_alike(name: str, tuples: list[pa.RecordBatch]) -> list[Result]:
             goal=0.9,
         ),
         Result(
-            name="  sender and receivers, distinct against a matrix of batches",
+            name=f"  {name} rows: sender and receivers, distinct against a matrix of batches",
             measured=both["distinct"] / both["matrix"],
             unit="x",
         ),
-        Result(name="  bytes, matrix against distinct", measured=sizes[1] / sizes[0], unit="x"),
+        Result(
+            name=f"  {name} rows: bytes, matrix against distinct",
+            measured=sizes[1] / sizes[0],
+            unit="x",
+        ),
     ]
 
 
@@ -254,18 +258,26 @@ def _on_spark(rows: int, batches: int) -> list[Result]:
                 goal=0.9,
             ),
             Result(
-                name="  CPU for routing and packing",
+                name=f"  {name} rows: CPU for routing and packing",
                 measured=sent["distinct"] / sent["shared"],
                 unit="x",
                 goal=1.3,
             ),
-            Result(name="  bytes", measured=sizes["distinct"] / sizes["shared"], unit="x"),
             Result(
-                name="  batch, distinct against one operator with all folds",
+                name=f"  {name} rows: bytes",
+                measured=sizes["distinct"] / sizes["shared"],
+                unit="x",
+            ),
+            Result(
+                name=f"  {name} rows: batch, distinct against one operator with all folds",
                 measured=whole["distinct"] / whole["one"],
                 unit="x",
             ),
-            Result(name="  its bytes", measured=sizes["distinct"] / sizes["one"], unit="x"),
+            Result(
+                name=f"  {name} rows: its bytes",
+                measured=sizes["distinct"] / sizes["one"],
+                unit="x",
+            ),
         ]
     return results
 
