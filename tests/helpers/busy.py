@@ -50,6 +50,12 @@ class Spinning(Fold):
         return pa.table({"count": pa.array(np.nan_to_num(old).astype(np.int64) + counts)})
 
 
+class Slow(Spinning):
+    """Takes long enough that what the engine does for a tuple is little beside it."""
+
+    call, tuple = 5e-3, 5e-5
+
+
 class Uneven(Spinning):
     """As if tuples of some keys took longer, which it does not say."""
 

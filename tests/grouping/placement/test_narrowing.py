@@ -68,6 +68,20 @@ def test_what_is_found_is_within_the_distance_and_the_budget(problem, distance, 
         assert problem.affords(problem.cost(found[problem.sets]))
 
 
+def test_no_distance_at_all_can_be_asked_for():
+    uneven = PlacementProblem.of(np.array([0.0, 1.0, 1.0]), np.zeros(3, np.int32), 2, budget=0.0)
+    free = PlacementProblem.of(
+        np.array([0.0, 1.0, 1.0]),
+        np.zeros(3, np.int32),
+        2,
+        budget=0.0,
+        migration_cost=np.zeros(3),
+    )
+
+    assert within(uneven, Units.of(uneven), 0.0, 1) is None
+    assert 0.0 == free.distance(within(free, Units.of(free), 0.0, 1))
+
+
 @given(problems())
 def test_what_is_narrowed_is_no_less_even(problem):
     units = Units.of(problem)

@@ -419,11 +419,11 @@ def test_groups_take_what_the_function_takes_for_their_keys(tmp_path):
     assert seen.groups["a"].cpu == pytest.approx(truth / 8.0 / 2, rel=0.1)
 
 
-def spun(tables, job):
+def spun(tables, job, fold=busy.Spinning):
     """Where tuples take all the same: by group, what they take, without the calls."""
     layout = Layout.of(job, NODES, Plan())
     keys = np.concatenate([table.column("k").to_numpy() for table in tables])
-    return np.bincount(group_of(layout, "a", keys), minlength=8) * busy.Spinning.tuple
+    return np.bincount(group_of(layout, "a", keys), minlength=8) * fold.tuple
 
 
 def stream(batches=20, rows_each=(150, 450)):
@@ -436,15 +436,15 @@ def stream(batches=20, rows_each=(150, 450)):
 
 @measured
 def test_what_calls_take_for_themselves_is_no_load_of_groups(tmp_path):
-    job, tables = keyed(busy.Spinning()), stream()
+    job, tables = keyed(busy.Slow()), stream()
 
     seen = epochs(tmp_path, job, [{"s": table} for table in tables], every=20)
 
-    truth = spun(tables, job)
+    truth = spun(tables, job, busy.Slow)
     assert seen.groups["a"].seconds == pytest.approx(truth, rel=0.15)
     assert seen.groups["a"].seconds.sum() == pytest.approx(truth.sum(), rel=0.1)
     # Two instances were called twenty times each; what the engine does for a call comes to it.
-    calls = 20 * busy.Spinning.call
+    calls = 20 * busy.Slow.call
     assert (seen.instances["a"].fixed > 0.9 * calls).all()
     assert (seen.instances["a"].fixed < 1.3 * calls).all()
     whole = seen.instances["a"].seconds.sum()
