@@ -34,6 +34,7 @@ def naming_drains(decision: Plan, topology: Topology, cluster: Cluster, current:
     # 1. Nodes that the decision names are wanted.
     wanted = {node.name for node in decision.add}
     wanted.update(name for home in decision.placement.values() for name in home.nodes)
+    wanted &= {node.name for node in working}  # it may drain some of them
     if len(working) - len(wanted) < many:
         kept = [node.name for node in working if node.name in wanted]
         raise PlanError(

@@ -81,6 +81,14 @@ def test_just_so_many_stay_and_those_are_left_that_have_least(world):
     assert whole == naming_drains(whole, JOB, cluster, current)
 
 
+def test_nodes_that_the_same_plan_drains_are_not_counted_as_wanted():
+    cluster = Cluster((Node("m"), Node("n"), Node("o")))
+    home = Deployment(("m", "n"), (0, 1) * 4)
+    decision = Plan(nodes=1, drain=("m",), placement={"a": home})
+
+    assert ("m", "o") == naming_drains(decision, JOB, cluster, Plan()).drain
+
+
 def test_of_several_that_have_as_little_the_least_capable_and_then_the_last_is_left():
     cluster = Cluster((Node("m", 2.0), Node("n", 1.0), Node("o", 1.0), Node("p", 2.0)))
 
