@@ -126,7 +126,7 @@ class _Search:
             return ways.of(np.zeros(0, dtype=np.int64))
         far = self._far(ways.excess).sum(axis=1)[way[good]]
         far += (self._far(after[:, good], 2) - self._far(before[:, good], 2)).sum(axis=0)
-        score = left[way[good]] - gained[good] + _BEYOND * far / (self._distance or 1.0)
+        score = left[way[good]] - gained[good] + _BEYOND * far / max(self._distance, ROUNDING)
         score += 2 * spent[good] / self._usual
         # 4. The best of them, each once.
         best = _best(score, width)
