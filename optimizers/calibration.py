@@ -13,7 +13,7 @@ from optimizers.errors import InvalidValueError
 from sketches.checks import amount, whole
 
 ROW = "row"
-"""The constant that counts rows: seconds of a core to take one in, whatever is done with it."""
+"""The constant that counts rows: seconds of a core to take one in, without the work done on it."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def _descents(
 def _with_pairs(
     _problem: PlacementProblem, partners: Partners, traffic: Traffic, tolerance: float
 ) -> Iterator[Nodes]:
-    """Yield the ends of descents that bring a pair of partners together whatever it takes."""
+    """Yield the ends of descents that put a pair of partners on one node before anything else."""
     for pair in partners.apart[:_PAIRS]:
         for node in dict.fromkeys(partners.joined.current[list(pair)].tolist()):
             tied = partners.with_pair(pair, node)

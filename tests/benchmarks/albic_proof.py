@@ -114,7 +114,7 @@ class _World:
         return found, np.array(costs, dtype=np.float64)
 
     def mended(self, nodes: tuple[int, ...], most: int) -> list[Move] | None:
-        """Return at most so many moves that bring all nodes of a cluster near enough."""
+        """Return at most this many moves that bring all nodes of a cluster near enough."""
         if most == len(nodes) - 1:
             return self._tree(list(nodes), self.off.copy(), ())
         moves = [

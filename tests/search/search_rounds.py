@@ -111,12 +111,12 @@ class Rounds:
         return True
 
     def examples_of(self, number, examples):
-        """How many examples a round has, after so many in those before."""
+        """How many examples a round has, given how many those before it had."""
         most = self.task["at_once"] if number else min(FIRST_ROUND, self.task["at_once"])
         return min(most, self.task["wanted"] - examples)
 
     def run(self, item, number, examples):
-        """Run the property once, with so many examples, of this round only."""
+        """Run the property once, with this number of examples, of this round only."""
         name = f"{self.task['seed']} {self.task['name']} {number}"
         drawn = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
         test = getattr(item.obj, "__func__", item.obj)

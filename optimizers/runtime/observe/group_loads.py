@@ -117,7 +117,7 @@ def _bytes_in(
 
 
 def _summed(places: Parts, amounts: Floats, number: int) -> Floats:
-    """Return the sums of what is at each of so many places."""
+    """Return the sums of what is at each place."""
     return np.bincount(places, amounts, number).astype(np.float64, copy=False)
 
 

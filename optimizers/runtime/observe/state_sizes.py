@@ -44,7 +44,7 @@ def state_by_group(
 
 @lru_cache(maxsize=64)
 def _first_places(number: int) -> Codes:
-    """Return the lowest place of each of so many key groups."""
+    """Return the lowest place of each of this number of key groups."""
     firsts = [first_place(group, number) for group in range(number)]
     return protected(np.array(firsts, dtype=np.uint64))
 

@@ -17,7 +17,7 @@ def source(end, latest, **more):
 
 
 def progress(seconds, *sources, looking=0):
-    """The progress of a batch that was begun so many seconds after noon."""
+    """The progress of a batch that was begun this many seconds after noon."""
     whole, thousandths = divmod(round(seconds * 1000), 1000)
     minutes, rest = divmod(whole, 60)
     return {
