@@ -87,6 +87,17 @@ class KeyOwners:
             self.table.check_kind(batch.column)
         return batch.spread(self.of_column(batch.column))
 
+    def assign_by_group(self, keys: Any) -> tuple[Parts, Parts]:
+        """Return the owner of each key and its group: `assign` and `group_of`, hashed once."""
+        batch, table = KeyBatch.read(keys, self.seed), self.table
+        by_instance = table is not None and not isinstance(table, GroupTable) and len(table)
+        if self.rule is not None or by_instance:
+            return self.assign(batch), self.group_of(batch)
+        if table is not None and len(table):
+            table.check_kind(batch.column)
+        groups = self.group_of(batch)
+        return self._groups[groups], groups
+
     def of_column(self, keys: KeyColumn) -> Parts:
         """Return each key's owner by table and groups; the table has no keys of other kinds."""
         if self.table is None or not len(self.table):
@@ -143,7 +154,7 @@ class KeyOwners:
         """The places on the ring of keys that may be in another group than that of their hash."""
         if self.rule is not None or not isinstance(self.table, GroupTable):
             return _NONE
-        return np.sort(key_places(self.table.codes_by(self.seed), self.seed))
+        return np.unique(key_places(self.table.codes_by(self.seed), self.seed))
 
     def _hashed(self, codes: Codes) -> Parts:
         return code_parts(codes, len(self.groups), seed=self.seed)
@@ -202,9 +213,9 @@ class Handover(ArrayValue):
             for sender in sorted(senders)
         }
 
-    def sends(self, instance: int) -> bool:
-        """Return whether an instance has anything to give away."""
-        return bool((self.senders == instance).any() or (self.from_instances == instance).any())
+    def given(self, instance: int) -> tuple[Codes, NDArray[np.int32]]:
+        """Return the named keys and the key groups that an instance is to give away."""
+        return self.codes[self.senders == instance], self.groups[self.from_instances == instance]
 
 
 def handover(old: KeyOwners, new: KeyOwners) -> Handover:

@@ -5,6 +5,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ _RUNS = 4  # runs whose work a process keeps, if several take turns
 # The work of each run that this process has had, by the number of its plan.
 _WORK: OrderedDict[str, tuple[int, Work]] = OrderedDict()
 
+_TASKS = count(1)  # that this process runs
+
 
 @dataclass(frozen=True)
 class SharedWork:
@@ -55,6 +58,7 @@ class SharedWork:
 
     def get(self) -> Work:
         """Return the work; unpickled once in each process, which forgets that of other plans."""
+        _spare_the_collector()
         plan, work = _WORK.pop(self.run, (None, None))
         if work is None or plan != self.plan:
             work = None  # both at once would take twice the memory
@@ -63,7 +67,6 @@ class SharedWork:
             work = pickle.loads(self.pickled.value)  # noqa: S301  # the driver's own
             if self.checkpoint is not None:
                 check_shared(work.location, self.checkpoint)
-            _spare_the_collector()
         _WORK[self.run] = self.plan, work
         while len(_WORK) > _RUNS:
             _WORK.popitem(last=False)
@@ -71,13 +74,16 @@ class SharedWork:
 
 
 def _spare_the_collector() -> None:
-    """Take all that a worker has imported out of what Python's garbage collector looks at.
+    """Take what stays in a worker out of what Python's garbage collector looks at.
 
-    Spark has each worker collect garbage after each task. Going through the objects of all modules
-    takes tens of milliseconds of CPU time, which was most of what short tasks took.
+    Spark has each worker collect garbage after each task. Going through the objects of all imported
+    modules takes tens of milliseconds of CPU time, which was most of what short tasks took. What is
+    there before a task has outlived such a collection. It is set aside before the first task, the
+    second, the fourth, and so on: modules are imported late, too, and of what is set aside and no
+    longer needed by then, only reference cycles stay, a few times in the life of a process.
     """
-    if not gc.get_freeze_count():  # once in each process, so that no garbage of later work is kept
-        gc.collect()
+    number = next(_TASKS)
+    if number & (number - 1) == 0:
         gc.freeze()
 
 

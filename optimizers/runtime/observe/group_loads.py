@@ -135,20 +135,20 @@ class BytesOut:
         self._sums = np.zeros((2, number))
         self.known = True
 
-    def add(self, tuples: pa.Table, groups: Parts | None, remote: NDArray[np.bool_]) -> None:
-        """Count tuples, each of a key group, and whether it goes to another machine."""
+    def add(self, tuples: pa.Table, groups: Parts | None, remote: NDArray[np.bool_] | None) -> None:
+        """Count tuples, each of a key group, and whether it goes to another machine; or none do."""
         if groups is None or len(groups) != len(tuples):
             self.known = False
             return
         size, number = row_size(tuples), self._sums.shape[1]
         if size is not None:
             self._sums[0] += size * np.bincount(groups, minlength=number)
-            if remote.any():
+            if remote is not None:
                 self._sums[1] += size * np.bincount(groups[remote], minlength=number)
             return
         sizes = row_sizes(tuples)
         self._sums[0] += np.bincount(groups, sizes, number)
-        if remote.any():
+        if remote is not None:
             self._sums[1] += np.bincount(groups, sizes * remote, number)
 
     def sums(self, total: int, remote: int) -> NDArray[np.float64] | None:

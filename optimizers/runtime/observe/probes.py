@@ -16,11 +16,12 @@ from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.work import Work
 from optimizers.statistics import Probe
-from sketches.arrays import Codes, Parts
+from sketches.arrays import Parts
 from sketches.key_identity import distinct
 from sketches.keys import Pairs, as_keys
 
 _TOLD_AT_ONCE = 1 << 16  # samples of a hop; more are not kept waiting
+_CELLS_COUNTED = 4  # for each sample, at most; where there are more, it is faster to sort
 
 
 class EdgeProbe:
@@ -186,8 +187,7 @@ def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]
 def _pairs(sample: pa.Table, weights: NDArray[np.int64], seed: int) -> pa.Table:
     """Return each pair of keys once, with the number of tuples it stands for."""
     numbers, firsts = distinct(as_keys(Pairs(*sample.columns), copy=False, seed=seed))
-    counts = np.zeros(len(firsts), dtype=np.int64)
-    np.add.at(counts, numbers, weights)
+    counts = np.bincount(numbers, weights, len(firsts)).astype(np.int64)
     return pa.table(
         [*take_rows(sample, firsts).columns, pa.array(counts)], ["left", "right", "count"]
     )
@@ -196,16 +196,14 @@ def _pairs(sample: pa.Table, weights: NDArray[np.int64], seed: int) -> pa.Table:
 def _traffic(sources: Parts, targets: Parts, size: int, weights: NDArray[np.int64]) -> pa.Table:
     """Return how many tuples went from which key group to which of the ``size`` at the target."""
     cells = sources.astype(np.int64) * size + targets
-    rows, counts = _summed(cells, weights)
-    found = cells[rows]
-    return pa.table({"source": found // size, "target": found % size, "tuples": counts})
-
-
-def _summed(
-    values: Codes | NDArray[np.int64], weights: NDArray[np.int64]
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Return for each value a row that has it, by rising values, and what all such rows weigh."""
-    order = np.argsort(values)
-    ordered = values[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    return order[starts], np.add.reduceat(weights[order], starts)
+    numbers: NDArray[np.int64]
+    if (int(sources.max()) + 1) * size <= _CELLS_COUNTED * len(cells):
+        counts = np.bincount(cells, weights)
+        numbers = np.flatnonzero(counts)
+        counts = counts[numbers]
+    else:
+        numbers, places = np.unique(cells, return_inverse=True)
+        counts = np.bincount(places, weights)
+    return pa.table(
+        {"source": numbers // size, "target": numbers % size, "tuples": counts.astype(np.int64)}
+    )

@@ -15,7 +15,7 @@ from grouping.key_batch import KeyBatch
 from grouping.owners import KeyOwners
 from optimizers.folds.casting import take_rows
 from optimizers.runtime.observe.row_sizes import row_sizes, sizes_before
-from optimizers.runtime.state.table import Rows, first_place, places_of
+from optimizers.runtime.state.table import first_place, places_of, rows_at
 from sketches.arrays import Codes, Floats
 from sketches.values import protected
 
@@ -33,7 +33,7 @@ def state_by_group(
     number, places = len(owners.groups), places_of(state)
     bounds = np.append(np.searchsorted(places, _first_places(number)), len(places))
     sizes = np.diff(sizes_before(state, bounds))
-    rows = _rows_at(places, owners.regrouped_places)
+    rows = rows_at(places, owners.regrouped_places)
     if len(rows):
         named = take_rows(state, rows)
         moved = row_sizes(named)
@@ -47,14 +47,3 @@ def _first_places(number: int) -> Codes:
     """Return the lowest place of each of this number of key groups."""
     firsts = [first_place(group, number) for group in range(number)]
     return protected(np.array(firsts, dtype=np.uint64))
-
-
-def _rows_at(places: Codes, wanted: Codes) -> Rows:
-    """Return the rows that stand at any of these places; both rise."""
-    wanted = np.unique(wanted)
-    starts, ends = (np.searchsorted(places, wanted, side=side) for side in ("left", "right"))
-    there = ends > starts
-    counts = (ends - starts)[there]
-    shift = np.repeat(starts[there] - (np.cumsum(counts) - counts), counts)
-    found: Rows = np.arange(counts.sum()) + shift
-    return found

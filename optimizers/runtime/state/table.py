@@ -54,17 +54,35 @@ def selected(
     """
     if places is None and groups is None:
         return state
+    return taken(state, rows_of_part(state, places=places, groups=groups, key_groups=key_groups))
+
+
+def rows_of_part(
+    state: pa.Table, *, places: Codes | None, groups: Any, key_groups: int | None
+) -> Rows:
+    """Return which rows are at these places or in these key groups; see `selected`."""
     wanted: list[Rows] = [np.empty(0, dtype=np.int64)]
     if places is not None:
-        known = places_of(state)
-        ends = (np.searchsorted(known, places, side=side) for side in ("left", "right"))
-        wanted += [np.arange(start, stop) for start, stop in zip(*ends, strict=True)]
+        wanted.append(rows_at(places_of(state), np.unique(places)))
     if groups is not None:
         if key_groups is None:
             raise InvalidValueError("groups without key_groups mean nothing; give their number")
-        stretches = _stretches(state, groups, key_groups)
-        wanted += [np.arange(start, stop) for start, stop in stretches]
-    return taken(state, np.unique(np.concatenate(wanted)))
+        wanted.append(rows_between(*_stretches(state, groups, key_groups)))
+    return np.unique(np.concatenate(wanted))
+
+
+def rows_at(places: Codes, wanted: Codes) -> Rows:
+    """Return the rows that stand at any of the wanted places; both rise."""
+    starts, ends = (np.searchsorted(places, wanted, side=side) for side in ("left", "right"))
+    return rows_between(starts, ends)
+
+
+def rows_between(starts: Rows, ends: Rows) -> Rows:
+    """Return the rows of some stretches: each begins with its start and stops before its end."""
+    counts = ends - starts
+    shift = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    rows: Rows = np.arange(len(shift)) + shift
+    return rows
 
 
 def first_place(group: int, key_groups: int) -> int:
@@ -72,8 +90,8 @@ def first_place(group: int, key_groups: int) -> int:
     return -(-(group << 32) // key_groups) << 32
 
 
-def _stretches(state: pa.Table, groups: Any, key_groups: int) -> list[tuple[int, int]]:
-    """Return the first and last rows of each run of key groups."""
+def _stretches(state: pa.Table, groups: Any, key_groups: int) -> tuple[Rows, Rows]:
+    """Return where each run of key groups starts, and before which row it ends."""
     count = whole("key_groups", key_groups, at_least=1)
     numbers = np.unique(np.asarray(groups, dtype=np.int64))
     if len(numbers) and not 0 <= numbers[0] <= numbers[-1] < count:
@@ -83,14 +101,13 @@ def _stretches(state: pa.Table, groups: Any, key_groups: int) -> list[tuple[int,
         )
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     known = places_of(state)
-    found = []
+    starts, ends = [], []
     for run in runs:
         if len(run):
-            start = np.searchsorted(known, np.uint64(first_place(int(run[0]), count)))
+            starts.append(np.searchsorted(known, np.uint64(first_place(int(run[0]), count))))
             end = first_place(int(run[-1]) + 1, count)
-            stop = len(known) if end >> 64 else np.searchsorted(known, np.uint64(end))
-            found.append((int(start), int(stop)))
-    return found
+            ends.append(len(known) if end >> 64 else np.searchsorted(known, np.uint64(end)))
+    return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
 
 def taken(rows: pa.Table, chosen: Rows) -> pa.Table:

@@ -24,7 +24,7 @@ from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.work import Work
 from optimizers.statistics import Probe
-from sketches.arrays import Codes, Floats
+from sketches.arrays import Codes, Floats, Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Folded:
         senders: for each emitted row, the number of the key that it is of; None if that is not
             known, or key groups are not observed.
         numbers: for each tuple, the number of its key; keys are numbered by their places.
-        keys: the keys, as they were read.
+        groups: the key group of each key; None if key groups are not observed.
         key_rows: their columns.
         codes: their codes.
         places: where they are on the ring of hashes.
@@ -50,7 +50,7 @@ class Folded:
     emitted: pa.Table | None
     senders: NDArray[np.int64] | None
     numbers: NDArray[np.int64]
-    keys: KeyBatch
+    groups: Parts | None
     key_rows: pa.Table
     codes: Codes
     places: Codes
@@ -86,7 +86,7 @@ class Folding:
         numbers, firsts, codes = key_numbers(tuples, names, seed)
         key_rows = solid(take_rows(tuples.select(names), firsts))
         batch = key_batch(key_rows, names, f"operator {operator.name!r}", seed)
-        self._check_owner(key_rows, batch)
+        groups = self._checked_groups(key_rows, batch)
         places = key_places(codes, seed)
         keys = keys_at(places, key_rows)
         if state is None:
@@ -96,7 +96,7 @@ class Folding:
         # 2. What becomes of them.
         failed: list[int] = []
         notes = None
-        observed = Probe.GROUPS in self.work.settings.observes
+        observed = groups is not None
         if isinstance(fold, EachKey):
             refuse = None if bad is None else _refusing(bad, operator, failed)
             notes = KeyNotes(len(firsts)) if observed else None
@@ -117,14 +117,19 @@ class Folding:
             changes = changes.filter(pa.array(~gone | known.found))
         seconds = None if notes is None else notes.seconds
         return Folded(
-            state, changes, step.emitted, senders, numbers, batch, key_rows, codes, places, seconds
+            state, changes, step.emitted, senders, numbers, groups, key_rows, codes, places, seconds
         )
 
-    def _check_owner(self, key_rows: pa.Table, keys: KeyBatch) -> None:
-        """Refuse keys that another instance owns: their state would be in two places."""
+    def _checked_groups(self, key_rows: pa.Table, keys: KeyBatch) -> Parts | None:
+        """Return the key group of each key, if they are observed.
+
+        Keys that another instance owns are refused: their state would be in two places.
+        """
+        known = self.work.layout.owners(self.instance.operator)
+        observed = Probe.GROUPS in self.work.settings.observes
         if self.work.topology.operator(self.instance.operator).partial:
-            return
-        owners = self.work.layout.owners(self.instance.operator).assign(keys)
+            return known.group_of(keys) if observed else None
+        owners, groups = known.assign_by_group(keys) if observed else (known.assign(keys), None)
         wrong = np.flatnonzero(owners != self.instance.number)
         if len(wrong):
             key = key_rows.slice(int(wrong[0]), 1).to_pylist()[0]
@@ -132,6 +137,7 @@ class Folding:
                 f"key {key} came to {self.instance} and is owned by instance "
                 f"{owners[wrong[0]]}; this is a defect of Penstock, please report it"
             )
+        return groups
 
 
 def _gone_in(step: Step, fold: Fold, keys: int) -> NDArray[np.bool_]:

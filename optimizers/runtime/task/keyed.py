@@ -33,7 +33,7 @@ from optimizers.runtime.state.file import (
 )
 from optimizers.runtime.state.merge import last_of_each, replaced
 from optimizers.runtime.state.schema import Columns, columns_of
-from optimizers.runtime.state.table import VALUE, key_names
+from optimizers.runtime.state.table import VALUE, Rows, key_names, rows_of_part, taken
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.fact_columns import no_reals, no_wholes
 from optimizers.runtime.task.folding import Folded, Folding, harmless
@@ -162,7 +162,10 @@ class KeyedInstance:
         if self._is_partial:
             return bool(self._orphans())
         handover = self.work.handovers.get(self.instance.operator)
-        return handover is not None and (handover.sends(number) or bool(handover.received(number)))
+        if handover is None:
+            return False
+        codes, groups = handover.given(number)
+        return bool(len(codes) or len(groups) or handover.received(number))
 
     @property
     def _folding(self) -> Folding:
@@ -188,9 +191,11 @@ class KeyedInstance:
             return self._adopt_orphans(state)
         changes = []
         if state is not None:
-            mine = self._owners(state) == self.instance.number
-            if not mine.all():
-                changes.append(marked(state.filter(pa.array(~mine)), gone=True))
+            given = self._given(state)
+            if len(given):
+                changes.append(marked(taken(state, given), gone=True))
+                mine = np.ones(len(state), dtype=np.bool_)
+                mine[given] = False
                 state = state.filter(pa.array(mine)).combine_chunks()
         arrived = self._received()
         if arrived is not None:
@@ -198,6 +203,15 @@ class KeyedInstance:
             state = arrived if state is None else replaced(state, arrived)
             changes.append(marked(arrived, gone=False))
         return state, changes
+
+    def _given(self, state: pa.Table) -> Rows:
+        """Return the rows of the keys that leave; only those that may are looked at one by one."""
+        operator = self.work.topology.operator(self.instance.operator)
+        codes, groups = self.work.handovers[operator.name].given(self.instance.number)
+        places = key_places(codes, self._seed)
+        rows = rows_of_part(state, places=places, groups=groups, key_groups=operator.key_groups)
+        leaving: Rows = rows[self._owners(taken(state, rows)) != self.instance.number]
+        return leaving
 
     def _received(self) -> pa.Table | None:
         """Return the rows of the keys that come here, read from the files of their old owners."""
@@ -210,7 +224,7 @@ class KeyedInstance:
             rows = read_states(
                 self.work.location,
                 self._files(sender),
-                places=np.sort(key_places(codes, self._seed)),
+                places=key_places(codes, self._seed),
                 groups=groups,
                 key_groups=operator.key_groups,
             )
@@ -250,8 +264,8 @@ class KeyedInstance:
         self.done.keys = KeysSeen.of(self.work, name, folded.key_rows, counts)
         self.done.hottest = hot_keys(folded.codes, counts)
         groups = None
-        if self._observes_groups:
-            groups = self.work.layout.owners(name).group_of(folded.keys)
+        if folded.groups is not None:
+            groups = folded.groups
             self.done.groups = groups_seen(
                 groups, folded.numbers, counts, tuples, arrived, folded.seconds
             )

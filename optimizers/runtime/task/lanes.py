@@ -53,6 +53,7 @@ class Lane:
         self._tasks = [layout.next_task(stage, Instance(edge.target, n)) for n in instances]
         self._local = frozenset(layout.local(edge.target, place))
         self._remote = np.array([n not in self._local for n in instances], dtype=np.bool_)
+        self._leaves = bool(self._remote.any())
         source = topology.operator(edge.source)
         counts = source.keyed and Probe.GROUPS in work.settings.observes
         self._by_group = BytesOut(source.key_groups) if counts else None
@@ -71,7 +72,7 @@ class Lane:
         if keys is not None:
             self.probe.look(tuples, keys)
         if self._by_group is not None:
-            self._by_group.add(tuples, groups, self._remote[targets])
+            self._by_group.add(tuples, groups, self._remote[targets] if self._leaves else None)
 
     def parcel(self, instance: int, rows: int, body: pa.Buffer, checked: int) -> Parcel:
         """Return the next parcel, of packed tuples for one instance of the target.

@@ -1,8 +1,10 @@
 """Nothing grows with the number of batches and plans, neither in the driver nor in workers."""
 
+import gc
 import subprocess
 import sys
 from collections import OrderedDict
+from itertools import count
 from pathlib import Path
 from weakref import ref
 
@@ -12,7 +14,7 @@ import soak_memory
 
 from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Fixed, Plan, Topology
-from optimizers.folds import Count
+from optimizers.folds import Count, each_row
 from optimizers.layout import Layout
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings, Ticket, Work
@@ -123,6 +125,20 @@ class TestSharing:
         assert before == files_in(spark)
 
 
+def test_workers_have_little_to_collect_after_a_task(spark, tmp_path):
+    def to_be_collected(row):  # workers cannot import this file
+        return {"left": len(gc.get_objects()), "set_aside": gc.get_freeze_count()}
+
+    engine = SparkEngine(checkpoint=str(tmp_path / "job"), spark=spark)
+    rows = spark.createDataFrame(pa.table({"k": [1, 2, 3]}))
+    job = Topology.source("s").then("look", parallelism=1, apply=each_row(to_be_collected))
+
+    run = engine.run(job, [rows] * 12)
+
+    (seen,) = run.outputs()["look"].slice(0, 1).to_pylist()
+    assert seen["left"] < seen["set_aside"] / 5
+
+
 class Pickled:
     """Work as a worker finds it."""
 
@@ -131,11 +147,22 @@ class Pickled:
 
 
 class TestProcesses:
+    task = 0
+
     @pytest.fixture(autouse=True)
     def _new_process(self, monkeypatch):
         monkeypatch.setattr(tasks, "_WORK", OrderedDict())
         monkeypatch.setattr(tasks.pa, "set_cpu_count", lambda count: None)
         monkeypatch.setattr(tasks.pickle, "loads", work)
+        self.frozen_before = []
+        monkeypatch.setattr(tasks, "_TASKS", count(1))
+        monkeypatch.setattr(tasks.gc, "freeze", lambda: self.frozen_before.append(self.task))
+
+    def test_set_aside_what_stays_before_fewer_and_fewer_tasks(self):
+        for self.task in range(1, 101):
+            SharedWork("run", 1, Pickled(3)).get()
+
+        assert [1, 2, 4, 8, 16, 32, 64] == self.frozen_before
 
     def test_keep_the_work_of_one_plan_of_a_run(self):
         first = SharedWork("run", 1, Pickled(3)).get()
