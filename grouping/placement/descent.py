@@ -12,6 +12,7 @@ pairs with one of those furthest from their target are looked at: others decide 
 """
 
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 
@@ -25,6 +26,8 @@ _FREE = 1e30  # so much better is a step that costs nothing
 _LARGEST = float(np.finfo(np.float64).max)
 _NONE = -np.inf
 _FURTHEST = 16  # nodes, at least, whose pairs with all others are looked at
+_SWAPS = 1 << 15  # that are looked at for a node at once, about, where there is traffic
+_LEAST_TRIED = 16  # units of each node, however many nodes there are
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class Descent:
             )
         self._excess = problem.excess(self.assignment)
         self._attraction = attraction
+        self._weights = units.loads.sum(axis=0)
+        self._most_tried = max(_LEAST_TRIED, isqrt(_SWAPS // max(problem.nodes, 1)))
         self._scale = float(np.abs(self._excess).max()) or 1.0
         if attraction is not None:
             self._scale = attraction.tolerance
@@ -216,29 +221,90 @@ class Descent:
     def _look_at(self, node: int) -> None:
         """Find out how good the best step between a node and each other is."""
         self._seen[node] = True
-        score = self._scores(node, slice(0, len(self._order)))
-        best = np.maximum.reduceat(score.max(axis=0), self._starts[:-1])
+        others = self._tried(np.arange(len(self._order)), node)
+        mine = np.arange(*self._starts[node : node + 2])
+        if self._is_crowded:
+            mine = self._drawn_away(mine, node)
+        score = self._scores(mine, others)
+        starts = np.searchsorted(self._at[self._order[others]], np.arange(self._problem.nodes))
+        best = np.maximum.reduceat(score.max(axis=0), starts)
         best[node] = _NONE
         self._score[node] = self._score[:, node] = best
 
     def _best_between(self, here: int, there: int) -> tuple[float, int, int]:
         """Return the best step between two nodes: its score, and the two units to be swapped."""
-        span = slice(*self._starts[there : there + 2].tolist())
-        score = self._scores(here, span)
+        mine, theirs = (
+            self._tried(np.arange(*self._starts[node : node + 2]), other)
+            for node, other in ((here, there), (there, here))
+        )
+        score = self._scores(mine, theirs)
         row, column = divmod(int(score.argmax()), score.shape[1])
-        one = int(self._order[self._starts[here] + row])
-        return float(score[row, column]), one, int(self._order[span.start + column])
+        one, other = self._order[mine[row]], self._order[theirs[column]]
+        return float(score[row, column]), int(one), int(other)
 
-    def _scores(self, node: int, span: slice) -> Floats:
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether nodes hold so many units that only some of each are tried."""
+        most = int(np.diff(self._starts).max())
+        return self._attraction is not None and most > self._most_tried + 1
+
+    def _tried(self, places: Integers, node: int) -> Integers:
+        """Return of some places in the order those whose units are tried at a node.
+
+        Of each node, these are its empty unit, the units that exchange most with the node in
+        place of their own, and some of any load. All are, unless nodes hold too many.
+        """
+        if not self._is_crowded:
+            return places
+        units = self._order[places]
+        gained = self._drawn_to(units, np.full(len(units), node))
+        return self._first_of_each(places, gained)
+
+    def _drawn_away(self, places: Integers, node: int) -> Integers:
+        """Return the places of the units of a node that are tried at all others."""
+        units = self._order[places]
+        real = np.flatnonzero(units < self._units.count)
+        gained = np.zeros(len(units))
+        if len(real):
+            drawn = self._drawn[units[real]].copy()
+            kept = drawn[:, node].copy()
+            drawn[:, node] = _NONE
+            gained[real] = drawn.max(axis=1) - kept
+        return self._first_of_each(places, gained)
+
+    def _drawn_to(self, units: Integers, nodes: Integers) -> Floats:
+        """Return how much more each unit exchanges with a node than with its own."""
+        gained = np.zeros(len(units))
+        real = np.flatnonzero(units < self._units.count)
+        rows = units[real]
+        gained[real] = self._drawn[rows, nodes[real]] - self._drawn[rows, self._at[rows]]
+        return gained
+
+    def _first_of_each(self, places: Integers, gained: Floats) -> Integers:
+        """Return of each node the places with the most gained, and some evenly by load."""
+        units = self._order[places]
+        at = self._at[units]
+        empty = units >= self._units.count
+        chosen = empty.copy()
+        spread = max(1, self._most_tried // 4)
+        chosen[_ranks(at, -gained) < self._most_tried - spread] = True
+        rest = np.flatnonzero(~chosen)
+        if len(rest):
+            ranks = _ranks(at[rest], self._weights[units[rest]])
+            step = -(-np.bincount(at[rest], minlength=self._problem.nodes) // spread)
+            chosen[rest[ranks % step[at[rest]] == 0]] = True
+        return places[chosen]
+
+    def _scores(self, own: Integers, span: Integers) -> Floats:
         """Return what each swap of a unit of a node with one of others gains for its cost.
 
         Args:
-            node: the node.
-            span: where the others are in the order of the units.
+            own: where the units of the node are in the order of the units.
+            span: where the others are.
         """
         units, capacities = self._units, self._problem.capacities
-        own = slice(*self._starts[node : node + 2].tolist())
         mine, others = self._order[own], self._order[span]
+        node = int(self._at[mine[0]])
         theirs = self._at[others]
         gained = np.zeros((len(mine), len(others)))
         for row, excess in zip(units.loads, self._excess / self._scale, strict=True):
@@ -280,6 +346,15 @@ class Descent:
         there = columns >= 0
         kept[rows[there], columns[there]] -= 2 * rates[there]  # each two units are there once
         return kept
+
+
+def _ranks(of: Integers, values: Floats) -> Integers:
+    """Return the rank of each value among those that are of the same; equal ones by place."""
+    order = np.lexsort((values, of))
+    firsts = np.searchsorted(of[order], of[order])
+    ranks: Integers = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order)) - firsts
+    return ranks
 
 
 def _fourth(values: Floats) -> Floats:
