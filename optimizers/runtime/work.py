@@ -22,6 +22,9 @@ from optimizers.topology import Topology
 from sketches.checks import whole
 from sketches.values import FrozenMap
 
+PACKED_AT_ONCE = 1 << 16
+"""How many tuples are routed and packed at a time: as many as stay in the cache."""
+
 StateFiles = Mapping[str, tuple[tuple[StateFile, ...], ...]]
 """The state of each keyed operator: for each instance its files, oldest first."""
 
@@ -32,8 +35,8 @@ class Settings:
 
     Attributes:
         observes: what to observe.
-        looked_at: the most tuples, of those packed at once, that are sampled to count pairs; each
-            then stands for several. With many instances each samples fewer.
+        looked_at: the most tuples, of `PACKED_AT_ONCE`, that are sampled to count pairs; each then
+            stands for several. With many instances each samples fewer.
         most_keys: the most keys that a task reports, the heaviest; fewer with many instances.
         parcel: the most tuples in a parcel, unless the plan says otherwise.
         keep_output: whether the output of operators that feed no other is kept in files.

@@ -26,7 +26,7 @@ METHODS: dict[str, Place] = {
     "longest-first": lambda problem, _traffic, _seed: longest_first(problem),
     "cola": lambda problem, traffic, seed: cola(problem, traffic, seed=seed),
 }
-"""How key groups are placed, by name; `longest-first` and `cola` from scratch, without regard to the budget."""
+"""How key groups are placed, by name; `longest-first` and `cola` regardless of the budget."""
 
 
 @dataclass(frozen=True)

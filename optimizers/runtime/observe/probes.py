@@ -14,7 +14,7 @@ from optimizers.operators import Edge
 from optimizers.runtime.observe.adding_up import added_up, heaviest, joined
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.work import Work
+from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from optimizers.statistics import Probe
 from sketches.arrays import Parts
 from sketches.key_identity import distinct
@@ -41,6 +41,7 @@ class EdgeProbe:
     def __init__(self, work: Work, edge: Edge, sender: int) -> None:
         self._looked_at = work.looked_at(edge.source)
         self._turn = sender
+        self._tuples = 0
         wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
         hops = work.hops.get(edge.name, ()) if wanted else ()
         self._hops = [_Hop(work, first, edge, wanted) for first in hops]
@@ -49,7 +50,9 @@ class EdgeProbe:
         """Look at tuples, whose keys at the edge's target are these."""
         if not self._hops:
             return
-        step = max(1, -(-len(tuples) // self._looked_at))
+        # Of the last tuples of a batch not more than of those before them.
+        self._tuples += len(tuples)
+        step = max(1, -(-min(self._tuples, PACKED_AT_ONCE) // self._looked_at))
         # Not the same ones from each sender and each time, for the stream may repeat itself.
         rows = np.arange(self._turn % step, len(tuples), step)
         self._turn += len(tuples)

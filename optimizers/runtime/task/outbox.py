@@ -19,11 +19,9 @@ from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.lanes import Lane, Spread
 from optimizers.runtime.task.parcels import Parcel, checksum, packed
-from optimizers.runtime.work import Work
+from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from sketches.arrays import Floats, Parts
 
-# Tuples are routed as many at a time as stay in the cache, and few enough to be packed well.
-_ROUTED_AT_ONCE = 1 << 16
 _BYTES_AT_ONCE = 64 << 20  # where tuples are large; Arrow counts text in 31 bits
 
 
@@ -94,11 +92,15 @@ class Outbox:
         self._groups.append(groups)
         self._rows += len(tuples)
         self._bytes += bytes_in(tuples)
-        if self._rows >= _ROUTED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE:
-            yield from self.close()
+        if self._rows >= PACKED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE:
+            yield from self._close(keep=True)
 
     def close(self) -> Iterator[Parcel]:
         """Yield parcels of all that is still here."""
+        yield from self._close(keep=False)
+
+    def _close(self, *, keep: bool) -> Iterator[Parcel]:
+        """Yield parcels of what is here; but for the last tuples, if more are to come with them."""
         if not self._rows:
             return
         table = pa.Table.from_batches(self._waiting)
@@ -106,11 +108,19 @@ class Outbox:
         self._waiting, self._groups, self._rows, self._bytes = [], [], 0, 0
         started = time.process_time()
         fitting = len(table) * _BYTES_AT_ONCE // max(bytes_in(table), 1)
-        step = max(1, min(_ROUTED_AT_ONCE, fitting))
-        for start in range(0, len(table), step):
+        step = max(1, min(PACKED_AT_ONCE, fitting))
+        end = len(table) - len(table) % step if keep else len(table)
+        for start in range(0, end, step):
             some = table.slice(start, step).combine_chunks()
             yield from self._pack(some, None if groups is None else groups[start : start + step])
+        if end < len(table):
+            self._wait_with(table.slice(end), None if groups is None else groups[end:])
         self.seconds += time.process_time() - started
+
+    def _wait_with(self, tuples: pa.Table, groups: Parts | None) -> None:
+        (batch,) = tuples.combine_chunks().to_batches()
+        self._waiting, self._groups = [batch], [groups]
+        self._rows, self._bytes = len(batch), bytes_in(batch)
 
     def finish(self) -> Iterator[Parcel]:
         """Yield parcels of all that is still here, and see what was observed; nothing follows."""

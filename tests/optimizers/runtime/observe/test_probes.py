@@ -130,15 +130,29 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         assert int(sum(sizes) > 0) == len(tables)
         assert len(self.counted(tables)) == sum(map(len, tables))
 
-    def test_each_tuple_stands_for_as_many_as_in_its_piece(self):
-        large = pa.table({"k": [1] * 400, "l": ["x"] * 400})
+    def test_each_tuple_stands_for_as_many_as_it_was_chosen_from(self, monkeypatch):
+        monkeypatch.setattr(probes, "PACKED_AT_ONCE", 400)
+        few = pa.table({"k": [3] * 40, "l": ["x"] * 40})
+        large = pa.table({"k": [1] * 360, "l": ["x"] * 360})
         small = pa.table({"k": [1] * 60 + [2] * 20, "l": ["x"] * 80})
 
-        tables, told = self.told([large, small, small.slice(0, 30)], looked_at=40)
+        tables, told = self.told([few, large, small, small.slice(0, 30)], looked_at=40)
 
-        assert {(1, "x"): 400 + 60 + 30, (2, "x"): 20} == self.counted(tables)
+        # All of the first 40, and one of ten where there are 400 and more.
+        assert {(3, "x"): 40, (1, "x"): 360 + 60 + 30, (2, "x"): 20} == self.counted(tables)
         (traffic,) = [table for seen, table in told if seen.kind is Seen.TRAFFIC]
-        assert 400 + 80 + 30 == pc.sum(traffic.column("tuples")).as_py()
+        assert 40 + 360 + 80 + 30 == pc.sum(traffic.column("tuples")).as_py()
+
+    def test_no_more_of_the_last_tuples_are_looked_at_than_of_those_before(self, monkeypatch):
+        monkeypatch.setattr(probes, "PACKED_AT_ONCE", 4000)
+        pieces = [pa.table({"k": range(n, n + 2000), "l": ["x"] * 2000}) for n in (0, 2000)]
+        last = pa.table({"k": range(4000, 4200), "l": ["x"] * 200})
+
+        tables, _ = self.told([*pieces, last], looked_at=40)
+
+        weights = {left: count for (left, _), count in self.counted(tables).items()}
+        assert {100} == {weights[left] for left in weights if left >= 2000}
+        assert 2 == sum(left >= 4000 for left in weights)
 
     def test_keys_may_come_in_columns_of_several_types(self):
         wide = rows(20)

@@ -101,7 +101,7 @@ def test_what_an_instance_gets_does_not_depend_on_how_the_stream_was_cut(groupin
     partial = isinstance(grouping, PartialKey)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outbox, "_ROUTED_AT_ONCE", 7)
+        patch.setattr(outbox, "PACKED_AT_ONCE", 7)
         one = by_target(sent(box(grouping, partial=partial), cut(batch, cuts)))
         other = by_target(sent(box(grouping, partial=partial, parcel=1), [batch]))
 
@@ -117,12 +117,22 @@ def test_a_plan_says_how_many_tuples_are_sent_at_once():
 
 
 def test_tuples_wait_until_there_are_enough(monkeypatch):
-    monkeypatch.setattr(outbox, "_ROUTED_AT_ONCE", 10)
+    monkeypatch.setattr(outbox, "PACKED_AT_ONCE", 10)
     mine = box()
 
     assert [] == list(mine.send(tuples(9)))
     assert 10 == sum(parcel.rows for parcel in mine.send(tuples(1)))
     assert [] == list(mine.close())
+
+
+def test_tuples_beyond_those_that_are_packed_at_once_wait_for_others(monkeypatch):
+    monkeypatch.setattr(outbox, "PACKED_AT_ONCE", 10)
+    mine = box()
+
+    assert 10 == sum(parcel.rows for parcel in mine.send(tuples(13)))
+    assert 10 == sum(parcel.rows for parcel in mine.send(tuples(7)))
+    assert 20 == sum(parcel.rows for parcel in mine.send(tuples(24)))
+    assert 4 == sum(parcel.rows for parcel in mine.close())
 
 
 def test_large_tuples_do_not_wait_for_many(monkeypatch):

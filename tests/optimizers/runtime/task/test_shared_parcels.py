@@ -101,7 +101,7 @@ def test_each_consumer_gets_the_parcels_that_it_would_get_alone(data, seeds, at_
     batches = [tuples(seed) for seed in seeds]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outbox, "_ROUTED_AT_ONCE", at_once)
+        patch.setattr(outbox, "PACKED_AT_ONCE", at_once)
         alone = [sent(work, [edge], batches) for edge in edges]
         packs, real = [], outbox.packed
         patch.setattr(outbox, "packed", lambda rows: packs.append(len(rows)) or real(rows))
