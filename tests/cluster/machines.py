@@ -11,26 +11,23 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from stage_metrics import group_metrics
+from file_stream import FileStream
 from standalone import Host, another_worker, session_on, standalone
 
 from optimizers import Optimizer, Plan, Topology
 from optimizers.folds import Count, Emit
-from optimizers.spark import SparkEngine, SparkExecutors
-from optimizers.spark.engine import StreamingRun
+from optimizers.spark import SparkExecutors
+from optimizers.spark.engine import Run
 from optimizers.spark.executors import HostReader
 from sketches.keys import as_keys
 
 KEYS = 3_000
 INSTANCES = 3
-PATIENCE = 120.0
 KILLED, JOINING = "127.0.0.7", "127.0.0.9"
 HOP = ("first", "second")
 JOB = (
@@ -60,26 +57,21 @@ class Story:
     """
 
     def __init__(self, session, folder: Path) -> None:
-        self._session = session
-        self._input = folder / "input"
-        self._input.mkdir()
-        self._batches = 0
         self.read = HostReader(session)
         self.failures: list[str] = []
-        engine = SparkEngine(
-            checkpoint=str(folder / "job"),
-            spark=session,
-            every=1,
-            drift=None,
-            provisioner=SparkExecutors(),
+        self.files = FileStream(
+            session, folder, JOB, "k long, l long", Wanting(), provisioner=SparkExecutors()
         )
-        rows = session.readStream.schema("k long, l long").parquet(str(self._input))
-        self.stream: StreamingRun = engine.start(JOB, rows, Wanting())
+
+    @property
+    def run(self) -> Run:
+        """What has happened so far."""
+        return self.files.run
 
     @property
     def hosts(self) -> set[str]:
         """Where executors run."""
-        return set(self.read())
+        return self.files.hosts
 
     def batch(self, *, disturbed: bool = False) -> None:
         """Have one batch come in and wait until it is done, and look at what came of it.
@@ -88,24 +80,17 @@ class Story:
             disturbed: whether a host leaves meanwhile, so that tasks may run anywhere.
         """
         keys = np.arange(KEYS)
-        made = self._input.parent / "next.parquet"
-        pq.write_table(pa.table({"k": keys, "l": keys}), made)
-        made.rename(self._input / f"{self._batches}.parquet")
-        number, run = self._batches, self.stream.run
-        self._await(f"the end of batch {number}", lambda: run.is_noted(number))
-        self._batches += 1
-        stages = group_metrics(self._session, str(self.stream.query.runId))
-        stages = stages[-len(run.layout.stages) :]
-        ran = [[task.host for task in stage.tasks] for stage in stages[1:]]
-        wanted = [[run.layout.node_of(i) for i in stage] for stage in run.layout.stages[1:]]
+        self.files.put(pa.table({"k": keys, "l": keys}))
+        number = self.files.await_batch()
+        ran, wanted = self.files.ran()[1:], self.files.placed()[1:]
         _say(f"batch {number}: executors on {sorted(self.hosts)}\n  ran {ran}, placed {wanted}")
-        for said in run.decisions:
+        for said in self.run.decisions:
             if said.after == number and (said.of_machines or said.applied):
                 _say(f"  {said}")
         self._judge(number, ran if not disturbed else None, wanted)
 
     def _judge(self, number: int, ran: list[list[str]] | None, wanted: list[list[str]]) -> None:
-        run = self.stream.run
+        run = self.run
         for name in HOP:
             counts = run.state(name).column("count").to_pylist()
             if counts != [number + 1] * KEYS:
@@ -126,20 +111,6 @@ class Story:
             told = run.batches[-1].edges[HOP].local
             self.failures.append(f"batch {number}: {told} tuples count as local, {local} were")
 
-    def await_hosts(self, count: int) -> set[str]:
-        """Wait until executors run on so many hosts, and return which."""
-        self._await(f"executors on {count} hosts", lambda: len(self.hosts) == count)
-        return self.hosts
-
-    def _await(self, what: str, is_there: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not is_there():
-            if not self.stream.query.isActive:
-                self.stream.wait(0.0)  # raises what has ended it
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {PATIENCE:g} s for {what}")
-            time.sleep(0.05)
-
 
 def main() -> int:
     """Tell the story, and return 1 if anything in it is wrong."""
@@ -155,32 +126,32 @@ def main() -> int:
         threading.Timer(0.3, third.close).start()
         story.batch(disturbed=True)
         third.close()
-        story.await_hosts(2)
+        story.files.await_hosts(2)
         story.batch()
         # 2. Another joins, and gets its share with the next batch.
         stack.enter_context(another_worker(url, Host(JOINING), folder=folder))
-        before = story.await_hosts(3)
+        before = story.files.await_hosts(3)
         story.batch()  # 3, after which two nodes are wanted
-        run = story.stream.run
+        run = story.run
         if JOINING not in _used(run):
             story.failures.append(f"nothing runs on {JOINING}, which has joined")
         # 3. One is left with the next batch, and given back once that is done.
         story.batch()
-        after = story.await_hosts(2)
+        after = story.files.await_hosts(2)
         _say(f"given back: {sorted(before - after)}")
         story.batch()  # 5, after which three are wanted
         if len(story.hosts) != 2:
             story.failures.append(f"executors came that no plan wants: {sorted(story.hosts)}")
         # 4. One more is asked for at the end of the next, and used as soon as it is there.
         story.batch()
-        story.await_hosts(3)
+        story.files.await_hosts(3)
         story.batch()
         if _used(run) != story.hosts:
             story.failures.append(f"instances are on {_used(run)}, executors on {story.hosts}")
         totals = run.totals
         if (totals.provisioned, totals.refused) != (2, 0):
             story.failures.append(f"nodes were asked for or given back as in {totals}")
-        story.stream.stop()
+        story.files.stream.stop()
         started = time.perf_counter()
         for _ in range(100):
             story.read()
