@@ -244,7 +244,7 @@ class Descent:
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether nodes hold so many units that only some of each are tried."""
+        """Whether nodes hold too many units to try all of each."""
         most = int(np.diff(self._starts).max())
         return self._attraction is not None and most > self._most_tried + 1
 

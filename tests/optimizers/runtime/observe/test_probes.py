@@ -154,6 +154,18 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         assert {100} == {weights[left] for left in weights if left >= 2000}
         assert 2 == sum(left >= 4000 for left in weights)
 
+    def test_traffic_is_counted_alike_of_few_cells_and_of_many(self, monkeypatch):
+        pieces = [rows(90, seed) for seed in range(3)]
+        tables = []
+        for cells in (0, 1 << 20):  # for each sample: sorted, or counted in an array of all
+            monkeypatch.setattr(probes, "_CELLS_COUNTED", cells)
+            _, told = self.told(pieces, looked_at=40)
+            tables += [table for seen, table in told if seen.kind is Seen.TRAFFIC]
+
+        assert 2 == len(tables)
+        assert tables[0].equals(tables[1])
+        assert 270 <= pc.sum(tables[0].column("tuples")).as_py() < 300
+
     def test_keys_may_come_in_columns_of_several_types(self):
         wide = rows(20)
         narrow = wide.set_column(0, "k", wide.column("k").cast(pa.int8()))
