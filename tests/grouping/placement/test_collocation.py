@@ -159,19 +159,19 @@ def test_where_nodes_hold_many_groups_trying_some_of_them_is_nearly_as_good(monk
     loads = np.zeros((2, 2 * groups))
     loads[0, :groups], loads[1, groups:] = nodes * busy / busy.sum(axis=1, keepdims=True)
     one, other = np.arange(groups), groups + drawn.permutation(groups)
-    traffic = Traffic(one, other, busy[0], groups=2 * groups)
+    traffic = Traffic(one, other, busy[0] ** 2, groups=2 * groups)
     current = np.tile(one * nodes // groups, 2)
-
-    def found():
-        return place_groups(
-            loads, current, nodes, budget=60, traffic=traffic, max_load_distance=0.05
+    local = []
+    # All of the 120 of a node, 90, 16 and 4.
+    for swaps, least in ((1 << 30, 16), (1 << 15, 16), (1, 16), (1, 4)):
+        monkeypatch.setattr(descent, "_SWAPS", swaps)
+        monkeypatch.setattr(descent, "_LEAST_TRIED", least)
+        found = place_groups(
+            loads, current, nodes, budget=40, traffic=traffic, max_load_distance=0.05
         )
+        assert found.load_distance <= 0.05
+        assert found.moves <= 40
+        local.append(traffic.local(found.assignment))
 
-    some = found()
-    monkeypatch.setattr(descent, "_SWAPS", 1 << 30)
-    each = found()
-
-    assert traffic.local(current) + 0.1 < traffic.local(each.assignment)
-    assert traffic.local(each.assignment) <= 1.02 * traffic.local(some.assignment)
-    assert some.load_distance <= 0.05
-    assert some.moves <= 60
+    assert traffic.local(current) + 0.4 < local[0]
+    assert all(some > 0.995 * local[0] for some in local)
