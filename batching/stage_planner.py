@@ -19,6 +19,7 @@ from sketches.checks import amount, number, whole
 from sketches.values import ArrayValue
 
 MOST_CORES = 4096
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +223,7 @@ class _Division:
                 break
             # A batch that begins every so often, and takes what is left, ends just in time.
             period = (bound - batch.fixed) / (1 + self._rate * batch.each)
-            if period <= 0 or batch.seconds(self._rate * period) > period:
+            if period <= 0 or batch.seconds(self._rate * period) > period * (1 + _ROUNDING):
                 continue
             plan = _plan(stages, batch, self._rate, period)
             if plan.cores < best.cores:

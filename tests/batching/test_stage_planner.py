@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from stage_jobs import COSTS, all_stages, pairs_of_stages, stage_jobs, taken
 
@@ -116,6 +116,9 @@ PRICES = st.builds(
 
 
 @given(pairs_of_stages(), PRICES, st.sampled_from([100.0, 2000.0, 5000.0, 15_000.0]))
+@example(  # the cheapest has batches that follow each other at once, but for rounding
+    StageJob.of(["parse", "count"], seconds=[8e-6, 3.2e-4]), StageCosts(0.01, 0.02, 0.2), 5000.0
+)
 def test_of_all_numbers_of_tasks_the_best_is_found(job, costs, rate):
     lines = [line(job, costs, stages, 8) for stages in all_stages(job, 8)]
     assume(all(abs(rate * each - 1) > 1e-6 for _, each, _, _ in lines))  # but for rounding
