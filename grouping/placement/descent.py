@@ -257,7 +257,10 @@ class Descent:
         if not self._is_crowded:
             return places
         units = self._order[places]
-        gained = self._drawn_to(units, np.full(len(units), node))
+        gained = np.zeros(len(units))
+        real = np.flatnonzero(units < self._units.count)
+        rows = units[real]
+        gained[real] = self._drawn[rows, node] - self._drawn[rows, self._at[rows]]
         return self._first_of_each(places, gained)
 
     def _drawn_away(self, places: Integers, node: int) -> Integers:
@@ -271,14 +274,6 @@ class Descent:
             drawn[:, node] = _NONE
             gained[real] = drawn.max(axis=1) - kept
         return self._first_of_each(places, gained)
-
-    def _drawn_to(self, units: Integers, nodes: Integers) -> Floats:
-        """Return how much more each unit exchanges with a node than with its own."""
-        gained = np.zeros(len(units))
-        real = np.flatnonzero(units < self._units.count)
-        rows = units[real]
-        gained[real] = self._drawn[rows, nodes[real]] - self._drawn[rows, self._at[rows]]
-        return gained
 
     def _first_of_each(self, places: Integers, gained: Floats) -> Integers:
         """Return of each node the places with the most gained, and some evenly by load."""
