@@ -103,17 +103,24 @@ def _bytes_in(
     """
     far, total = arrived.remote, float(arrived.sizes.sum())
     sizes = row_sizes(tuples) if row_size(tuples) is None else None
-    mixed = bool(far.any() and not far.all())
-    of_rows = groups[numbers] if mixed or sizes is not None else groups
-    if sizes is None:
-        whole = _as_total(there.astype(np.float64), total)
-    else:
-        whole = _as_total(_summed(of_rows, sizes, len(there)), total)
-    if not mixed:
+    own = there.astype(np.float64)
+    if sizes is not None:
+        own = _summed(groups[numbers], sizes, len(there))
+    whole = _as_total(own, total)
+    if not far.any() or far.all():
         return whole, whole if far.any() else np.zeros(len(there))
-    rows = np.repeat(far, arrived.rows)
-    remote = np.bincount(of_rows[rows], None if sizes is None else sizes[rows], len(there))
-    return whole, _as_total(remote.astype(np.float64), float(arrived.sizes[far].sum()))
+    # Tuples of one parcel stand together. The fewer ones are looked at, from near or from afar.
+    ends = np.cumsum(arrived.rows)
+    fewer = far if 2 * arrived.rows[far].sum() <= ends[-1] else ~far
+    parts = [
+        slice(end - rows, end) for rows, end in zip(arrived.rows[fewer], ends[fewer], strict=True)
+    ]
+    looked_at = groups[np.concatenate([numbers[part] for part in parts])]
+    weights = None if sizes is None else np.concatenate([sizes[part] for part in parts])
+    remote = np.bincount(looked_at, weights, len(there)).astype(np.float64, copy=False)
+    if fewer is not far:
+        remote = np.maximum(own - remote, 0.0)  # what is taken off may leave a last bit
+    return whole, _as_total(remote, float(arrived.sizes[far].sum()))
 
 
 def _summed(places: Parts, amounts: Floats, number: int) -> Floats:
@@ -141,15 +148,16 @@ class BytesOut:
             self.known = False
             return
         size, number = row_size(tuples), self._sums.shape[1]
-        if size is not None:
-            self._sums[0] += size * np.bincount(groups, minlength=number)
-            if remote is not None:
-                self._sums[1] += size * np.bincount(groups[remote], minlength=number)
+        sizes = row_sizes(tuples) if size is None else None
+        if remote is None:
+            sums = np.bincount(groups, sizes, number)
+            self._sums[0] += sums if size is None else size * sums
             return
-        sizes = row_sizes(tuples)
-        self._sums[0] += np.bincount(groups, sizes, number)
-        if remote is not None:
-            self._sums[1] += np.bincount(groups, sizes * remote, number)
+        # Those that stay and those that leave are counted at once, next to each other.
+        cells = 2 * groups
+        cells += remote
+        near, far = np.bincount(cells, sizes, 2 * number).reshape(number, 2).T
+        self._sums += (near + far, far) if size is None else (size * (near + far), size * far)
 
     def sums(self, total: int, remote: int) -> NDArray[np.float64] | None:
         """Return both by key group, as large as they were in parcels; None where not known."""
