@@ -11,6 +11,14 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 from pyspark import Broadcast, TaskContext
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from optimizers.runtime.log.mark import check_shared
 from optimizers.runtime.task.parcels import SCHEMA
@@ -20,10 +28,19 @@ from optimizers.spark.hash_slots import slots
 from optimizers.spark.hosts import executor_host
 from optimizers.spark.task_errors import causes_noted
 
-COLUMNS = (
-    "task int, edge int, target int, sender int, number int, rows bigint, place string, body binary"
+COLUMNS = StructType(
+    [
+        StructField("task", IntegerType()),
+        StructField("edge", IntegerType()),
+        StructField("target", IntegerType()),
+        StructField("sender", IntegerType()),
+        StructField("number", IntegerType()),
+        StructField("rows", LongType()),
+        StructField("place", StringType()),
+        StructField("body", BinaryType()),
+    ]
 )
-"""The schema of parcels, as Spark writes it."""
+"""The schema of parcels, as Spark has it; one given as text would be parsed stage by stage."""
 
 ANCHOR = -2
 """The edge of the rows of an anchor, which only say where a task should run; see `pinning`."""
