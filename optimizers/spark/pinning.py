@@ -58,11 +58,13 @@ class Pins:
         wishes = [[(node, name) for name in self._hosts.get(node, ())] for node in nodes]
         frame = rows_at(self._session, dict(zip(numbers, wishes, strict=True))).select(
             functions.col("task"),
-            functions.lit(ANCHOR).alias("edge"),
-            *(functions.lit(0).alias(name) for name in ("target", "sender", "number")),
-            functions.lit(0).cast("bigint").alias("rows"),
-            functions.lit("").alias("place"),
-            functions.lit(None).cast("binary").alias("body"),
+            functions.struct(
+                functions.lit(ANCHOR).alias("edge"),
+                *(functions.lit(0).alias(name) for name in ("target", "sender", "number")),
+                functions.lit(0).cast("bigint").alias("rows"),
+                functions.lit("").alias("place"),
+                functions.lit(None).cast("binary").alias("body"),
+            ).alias("parcel"),
         )
         anchor = frame.repartition(len(nodes), "task").persist()
         anchor.count()

@@ -49,7 +49,7 @@ from optimizers.spark.source_meters import meters_of
 from optimizers.spark.sources import Sources, by_source
 from optimizers.spark.stage_clock import Begun, Watch
 from optimizers.spark.task_errors import as_penstock_errors
-from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask
+from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask, as_tasks_have
 from optimizers.topology import Topology
 
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ class Run:
             parcels = arriving.mapInArrow(StageTask(shared, ticket, stage), COLUMNS)
         with muted(self._session), as_penstock_errors():
             brought = parcels.toArrow().to_batches()
-        at, arrived = time.time(), from_batches(brought)
+        at, arrived = time.time(), from_batches(map(as_tasks_have, brought))
         return [Reports.from_parcel(each) for each in arrived if each.edge == REPORT], at
 
     def _share(self, work: Work) -> SharedWork:

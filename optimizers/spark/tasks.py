@@ -31,16 +31,24 @@ from optimizers.spark.task_errors import causes_noted
 COLUMNS = StructType(
     [
         StructField("task", IntegerType()),
-        StructField("edge", IntegerType()),
-        StructField("target", IntegerType()),
-        StructField("sender", IntegerType()),
-        StructField("number", IntegerType()),
-        StructField("rows", LongType()),
-        StructField("place", StringType()),
-        StructField("body", BinaryType()),
+        StructField(
+            "parcel",
+            StructType(
+                [
+                    StructField("edge", IntegerType()),
+                    StructField("target", IntegerType()),
+                    StructField("sender", IntegerType()),
+                    StructField("number", IntegerType()),
+                    StructField("rows", LongType()),
+                    StructField("place", StringType()),
+                    StructField("body", BinaryType()),
+                ]
+            ),
+        ),
     ]
 )
-"""The schema of parcels, as Spark has it; one given as text would be parsed stage by stage."""
+"""The schema of parcels, as Spark has it: as types, for text would be parsed at each stage of each
+batch, and in few columns, as PySpark asks the JVM for each by itself."""
 
 ANCHOR = -2
 """The edge of the rows of an anchor, which only say where a task should run; see `pinning`."""
@@ -183,8 +191,8 @@ def _by_source(batches: Iterable[pa.RecordBatch], sources: int) -> list[list[pa.
 
 
 def _arrived(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Leave out the rows of anchors."""
-    for batch in batches:
+    """Return parcels as tasks have them, without the rows of anchors."""
+    for batch in map(as_tasks_have, batches):
         edges = batch.column("edge").to_numpy()
         if ANCHOR in edges:
             yield batch.filter(pa.array(edges != ANCHOR))
@@ -209,11 +217,19 @@ def _stage() -> int:
 def _addressed(
     batches: Iterable[pa.RecordBatch], work: Work, stage: int
 ) -> Iterator[pa.RecordBatch]:
-    """Replace the tasks of the next stage by their slots, if there is a next stage."""
-    if stage >= len(work.layout.stages):
-        yield from batches
-        return
-    numbers = slots(len(work.layout.stages[stage]))
+    """Return parcels as Spark has them, each for the slot of its task, if there is a next stage."""
+    last = stage >= len(work.layout.stages)
+    numbers = None if last else slots(len(work.layout.stages[stage]))
     for batch in batches:
-        column = pa.array(numbers[batch.column("task").to_numpy()], pa.int32())
-        yield pa.RecordBatch.from_arrays([column, *batch.columns[1:]], schema=SCHEMA)
+        task, *parcel = batch.columns
+        if numbers is not None:
+            task = pa.array(numbers[task.to_numpy()], pa.int32())
+        struct = pa.StructArray.from_arrays(parcel, fields=list(SCHEMA)[1:])
+        yield pa.RecordBatch.from_arrays([task, struct], names=["task", "parcel"])
+
+
+def as_tasks_have(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return parcels as tasks have them, from what Spark has them as."""
+    return pa.RecordBatch.from_arrays(
+        [batch.column(0), *batch.column(1).flatten()], names=SCHEMA.names
+    )
