@@ -11,14 +11,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 from pyspark import Broadcast, TaskContext
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from optimizers.runtime.log.mark import check_shared
 from optimizers.runtime.task.parcels import SCHEMA
@@ -31,20 +25,7 @@ from optimizers.spark.task_errors import causes_noted
 COLUMNS = StructType(
     [
         StructField("task", IntegerType()),
-        StructField(
-            "parcel",
-            StructType(
-                [
-                    StructField("edge", IntegerType()),
-                    StructField("target", IntegerType()),
-                    StructField("sender", IntegerType()),
-                    StructField("number", IntegerType()),
-                    StructField("rows", LongType()),
-                    StructField("place", StringType()),
-                    StructField("body", BinaryType()),
-                ]
-            ),
-        ),
+        StructField("parcel", from_arrow_schema(pa.schema(list(SCHEMA)[1:]))),
     ]
 )
 """The schema of parcels, as Spark has it: as types, for text would be parsed at each stage of each

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from optimizers.runtime.state.table import places_of
 from sketches.arrays import Codes
 
-_EVERY = 16  # batches
+_EVERY = 8  # batches
 _PART = 8  # of the keys are tried
 
 

@@ -21,7 +21,7 @@ def narrowed(table: pa.Table) -> pa.Table:
             narrow = _narrowest(column)
             if narrow.bit_width < field.type.bit_width:
                 fields[place] = pa.field(field.name, narrow)
-                columns[place] = column.cast(narrow, safe=False)  # it was looked whether all fit
+                columns[place] = column.cast(narrow)
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
