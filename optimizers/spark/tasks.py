@@ -14,6 +14,7 @@ from pyspark import Broadcast, TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from optimizers.errors import MissingPackageError
 from optimizers.runtime.log.mark import check_shared
 from optimizers.runtime.task.parcels import SCHEMA
 from optimizers.runtime.task.task import run_source, run_task
@@ -70,13 +71,32 @@ class SharedWork:
             work = None  # both at once would take twice the memory
             # Tasks share the cores among them; more threads in each would be in each other's way.
             pa.set_cpu_count(1)
-            work = pickle.loads(self.pickled.value)  # noqa: S301  # the driver's own
+            work = _loaded(self.pickled.value)
             if self.checkpoint is not None:
                 check_shared(work.location, self.checkpoint)
         _WORK[self.run] = self.plan, work
         while len(_WORK) > _RUNS:
             _WORK.popitem(last=False)
         return work
+
+
+def _loaded(pickled: bytes) -> Work:
+    """Return the work, or say what a task lacks for the functions of the job."""
+    try:
+        work: Work = pickle.loads(pickled)  # noqa: S301  # the driver's own
+    except (ImportError, AttributeError) as error:
+        missing = getattr(error, "name", None)
+        remedy = (
+            "give executors the module as the driver has it, with spark.sparkContext.addPyFile(...)"
+            " or spark-submit --py-files, or install it there"
+        )
+        if isinstance(error, ModuleNotFoundError) and missing:
+            text = f"a task cannot import {missing!r}, which functions of the job come from"
+            raise MissingPackageError(f"{text}; {remedy}") from error
+        raise MissingPackageError(
+            f"a task cannot load the functions of the job: {error}; {remedy}"
+        ) from error
+    return work
 
 
 def _spare_the_collector() -> None:
