@@ -22,17 +22,23 @@ class Execution:
         slots: how many instances can run at the same time, on all nodes together; None where that
             is not known, or each has a processor of its own.
         sized: the sources for which a plan can say how much they let in.
+        paced: whether a plan can say how often a batch begins.
+        cuts: whether a batch of which a plan admits less is recorded first and then cut, as bounded
+            data is; that costs more than to let less in.
     """
 
     micro_batches: bool
     slots: int | None = None
     sized: tuple[str, ...] = ()
+    paced: bool = False
+    cuts: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.micro_batches, bool):
-            raise InvalidValueError(
-                f"micro_batches={self.micro_batches!r} is not a bool; give True or False"
-            )
+        for name in ("micro_batches", "paced", "cuts"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidValueError(
+                    f"{name}={getattr(self, name)!r} is not a bool; give True or False"
+                )
         if self.slots is not None:
             object.__setattr__(self, "slots", whole("slots", self.slots, at_least=1))
         names = {check_name("sized source", name) for name in listed("sized", self.sized)}

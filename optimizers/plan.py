@@ -24,7 +24,7 @@ from optimizers.operators import EdgeName, Operator
 from optimizers.plan_reading import routing_of, scheduling_of
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
-from sketches.checks import whole
+from sketches.checks import amount, whole
 from sketches.values import FrozenMap, listed, named, named_by_pair
 
 __all__ = ["Note", "Plan"]
@@ -50,6 +50,8 @@ class Plan:
     Attributes:
         parallelism: how many instances an operator has.
         admit: how many tuples a source lets in with a batch.
+        period: how many seconds pass at least from the beginning of a batch to that of the next; 0
+            for none, None for as before.
         batch: the most tuples that an operator sends to an instance at once.
         routing: which instance owns which key of a keyed operator, on all edges into it.
         placement: where an operator's key groups and instances live.
@@ -67,6 +69,7 @@ class Plan:
 
     parallelism: Mapping[str, int] = FrozenMap()
     admit: Mapping[str, int] = FrozenMap()
+    period: float | None = None
     batch: Mapping[str, int] = FrozenMap()
     routing: Mapping[str, Grouping] = FrozenMap()
     placement: Mapping[str, Deployment] = FrozenMap()
@@ -113,6 +116,8 @@ class Plan:
         object.__setattr__(self, "drain", tuple(sorted(drained)))
         if self.nodes is not None:
             object.__setattr__(self, "nodes", whole("nodes", self.nodes, at_least=1))
+        if self.period is not None:
+            object.__setattr__(self, "period", amount("period", self.period))
         object.__setattr__(self, "notes", tuple(sorted(set(notes))))
         for node in self.add:
             if node.name in self.drain:
@@ -122,13 +127,13 @@ class Plan:
 
     def __bool__(self) -> bool:
         """Whether anything is decided; notes alone decide nothing."""
-        return any(getattr(self, field.name) for field in fields(self) if field.name != "notes")
+        return any(_decides(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         parts = []
         for field in fields(self):
             value = getattr(self, field.name)
-            if value:
+            if value or _decides(self, field.name):
                 shown = dict(value) if isinstance(value, FrozenMap) else value
                 parts.append(f"{field.name}={shown!r}")
         return f"Plan({', '.join(parts)})"
@@ -154,13 +159,17 @@ class Plan:
                 if node.name in second.drain:
                     values = ("add", "drain") if first is self else ("drain", "add")
                     raise PlanConflictError("presence", node.name, *values)
-        numbers = [{} if n is None else {"nodes": n} for n in (self.nodes, other.nodes)]
+        numbers: dict[str, Any] = {}
+        for name, what in _NUMBERS.items():
+            both = [getattr(plan, name) for plan in (self, other)]
+            given = [{} if number is None else {name: number} for number in both]
+            numbers.update(_merge(what, *given))
         return Plan(
             **merged,
             adopt=(*self.adopt, *other.adopt),
             add=tuple(_merge("node", *nodes).values()),
             drain=(*self.drain, *other.drain),
-            nodes=_merge("number", *numbers).get("nodes"),
+            **numbers,
             notes=(*self.notes, *other.notes),
         )
 
@@ -198,6 +207,7 @@ class Plan:
             add=tuple(added.values()),
             drain=tuple(drained),
             nodes=self.nodes if decision.nodes is None else decision.nodes,
+            period=self.period if decision.period is None else decision.period,
             notes=decision.notes,
         )
         leaving = {*decision.drain} - {*self.drain, *cluster.draining}
@@ -286,9 +296,11 @@ class Plan:
             "add": [node.to_dict() for node in self.add],
             "drain": list(self.drain),
             "nodes": self.nodes,
+            "period": self.period,
             "notes": [note.to_dict() for note in self.notes],
         }
-        return write("plan", {name: value for name, value in body.items() if value})
+        kept = {name: value for name, value in body.items() if value or value == 0}
+        return write("plan", kept)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Plan":
@@ -309,6 +321,7 @@ class Plan:
             add=tuple(record.each("add", Node.from_record)),
             drain=record.strings("drain"),
             nodes=record.take("nodes", int, None),
+            period=record.optional("period", float),
             notes=tuple(record.each("notes", note_from_record)),
         )
 
@@ -358,6 +371,13 @@ def _instances(decision: Plan, name: str, home: Deployment) -> int:
     return decision.parallelism.get(name, len(home.nodes))
 
 
+def _decides(plan: Plan, part: str) -> bool:
+    """Return whether a part of a plan decides anything; a period of 0 does."""
+    value = getattr(plan, part)
+    return part != "notes" and (value is not None if part in _NUMBERS else bool(value))
+
+
+_NUMBERS = {"nodes": "number", "period": "seconds"}
 _MAPS = ("parallelism", "admit", "batch", "routing", "placement", "scheduling")
 
 

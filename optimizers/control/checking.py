@@ -39,6 +39,8 @@ class Limits:
         hears: whether instances can report to senders while these send, as some groupings use.
         unsized: sources whose admission no plan can set, and why.
         fixed: sources whose parallelism no plan can change, and why.
+        unpaced: why no plan can say how often a batch begins; empty if one can.
+        cuts: whether a batch of which a plan admits less is recorded and cut.
     """
 
     check_change: Callable[[Topology, Topology], None] = any_change
@@ -46,6 +48,8 @@ class Limits:
     hears: bool = False
     unsized: Mapping[str, str] = FrozenMap()
     fixed: Mapping[str, str] = FrozenMap()
+    unpaced: str = "batches begin when this engine is told to, and none waits; leave period out"
+    cuts: bool = False
 
 
 def check_decision(
@@ -126,6 +130,8 @@ def _check_sources(declared: Topology, current: Plan, amended: Plan, limits: Lim
     for name, why in limits.unsized.items():
         if amended.admit.get(name) != current.admit.get(name):
             raise PlanError(f"admit[{name!r}]={amended.admit[name]}: {why}")
+    if limits.unpaced and amended.period and amended.period != current.period:
+        raise PlanError(f"period={amended.period:g}: {limits.unpaced}")
     before, after = declared.under(current), declared.under(amended)
     for name, why in limits.fixed.items():
         instances = after.operator(name).parallelism

@@ -55,6 +55,7 @@ class PlanOutline:
     Attributes:
         parallelism: how many instances an operator has.
         admit: how many tuples a source lets in with a batch.
+        period: how many seconds pass at least from the beginning of a batch to that of the next.
         batch: how many tuples at most an operator sends to an instance at once.
         routing: in outline, the owners of keys.
         placement: in outline, where key groups and instances live.
@@ -68,6 +69,7 @@ class PlanOutline:
 
     parallelism: Mapping[str, int]
     admit: Mapping[str, int]
+    period: float | None
     batch: Mapping[str, int]
     routing: Mapping[str, Outline]
     placement: Mapping[str, Outline]
@@ -89,7 +91,9 @@ class PlanOutline:
 
     def __bool__(self) -> bool:
         """Whether anything was decided."""
-        return any(getattr(self, field.name) for field in fields(self) if field.name != "notes")
+        return self.period is not None or any(
+            getattr(self, field.name) for field in fields(self) if field.name != "notes"
+        )
 
 
 def outline_of(value: Grouping | Deployment) -> Outline:

@@ -104,9 +104,10 @@ class Remembering:
 
 def parts_of(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the parts of a plan that decide something."""
-    found = [] if plan.nodes is None else [("nodes", str(plan.nodes))]
+    numbers = {"nodes": plan.nodes, "period": plan.period}
+    found = [(name, f"{number:g}") for name, number in numbers.items() if number is not None]
     for field in fields(plan):
-        if field.name in {"nodes", "notes"}:
+        if field.name in {*numbers, "notes"}:
             continue
         for about in getattr(plan, field.name):
             if isinstance(about, tuple):

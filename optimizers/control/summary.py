@@ -105,8 +105,9 @@ class BatchSummary:
     Attributes:
         batch: its number.
         planned: the batch with which the plan in force came.
-        seconds: how long it took: on Spark from the first task to the commit, in the simulation
-            from its begin until all its tuples were done.
+        seconds: how long it took: on Spark from the first task to the commit, with the time that
+            it took to cut it where a plan admits less, in the simulation from its begin until all
+            its tuples were done.
         instances: what each instance did; sources once for each of their partitions.
         edges: what each edge carried.
         skipped: how many bad rows of each operator were left out; see `OnError`.

@@ -72,6 +72,12 @@ class Control:
         """The plan in force."""
         return self._plan
 
+    @property
+    def period(self) -> float:
+        """How many seconds there have to be between the beginnings of two batches, from now on."""
+        decided = self._change.plan.period
+        return (self._plan.period if decided is None else decided) or 0.0
+
     def begin(self, number: int, now: float) -> Stretch:
         """Begin a batch, under the plan that was decided before it."""
         # The decision names the machines of its time; it is then fitted to the present ones.
@@ -173,7 +179,10 @@ class Control:
 
     @property
     def _limits(self) -> Limits:
-        return Limits(self._check_change, self._key_types, hears=self._running.hears)
+        running = self._running
+        return Limits(
+            self._check_change, self._key_types, hears=running.hears, unpaced=running.unpaced
+        )
 
     def _key_types(self) -> dict[str, tuple[str, ...]]:
         tuples, found = self._running.tuples, {}

@@ -199,7 +199,10 @@ class SimulationEngine:
         machines = SimulatedMachines(cluster, self.node_delay)
         control = Control(topology, machines, asked, asking, running, observer)
         if self.micro_batches is not None:
-            run_paced(running, control, self._pace(tuples, ends), topology.sources)
+            pace = self._pace(tuples, ends)
+            if pace.ends is None:
+                running.unpaced = ""  # a batch takes what has come when it begins
+            run_paced(running, control, pace, topology.sources)
             return result_of(running, control)
         start = float(tuples.times.min())
         for until in self._ends(tuples) if ends is None else [*ends, math.inf]:

@@ -44,6 +44,7 @@ class Running:
     """
 
     hears = True  # senders, from instances, while they send
+    unpaced = "instances run all the time here, and no batch waits; leave period out"
 
     def __init__(
         self,

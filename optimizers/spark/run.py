@@ -208,10 +208,11 @@ class Run:
         frames = by_source(self._topology, sources)
         check_batch(frames)
         if not self.cuts:
-            self._execute_frames(frames, Bounded(name))
+            self._execute_frames(frames, Bounded(name), self._watch.begin())
             self.hand_out()
             yield None
             return
+        begun, since = self._watch.begin(), time.perf_counter()
         progress = self.progress
         location = self._checkpoint.location
         batch = CutBatch(location, progress.bounded, frames, progress.begun, name)
@@ -221,11 +222,12 @@ class Run:
             for source, table in piece.items():
                 chunks = sliced(table, self._topology.operator(source).parallelism)
                 given[source] = self._session.createDataFrame(chunks, frames[source].schema)
-            self._execute_frames(given, batch.origin)
+            self._execute_frames(given, batch.origin, begun, time.perf_counter() - since)
             self.hand_out()
             yield piece
             if batch.is_done:
                 break
+            begun, since = self._watch.begin(), time.perf_counter()
         batch.forget()
 
     @property
@@ -233,12 +235,21 @@ class Run:
         """Whether the next batch of bounded data is cut."""
         return bool(self._coordinator.next_plan.admit) or self.progress.begun is not None
 
-    def _execute_frames(self, frames: Mapping[str, DataFrame], origin: Origin) -> None:
-        begun = self._watch.begin()
+    def _execute_frames(
+        self, frames: Mapping[str, DataFrame], origin: Origin, begun: Begun, cutting: float = 0.0
+    ) -> None:
+        """Run a batch of these rows.
+
+        Args:
+            frames: the rows of each source.
+            origin: where they are from.
+            begun: when the batch was begun.
+            cutting: seconds that it took to record and cut it.
+        """
         assignment = self._assign()
         tasks = {source: self._source_task(assignment, (source,)) for source in frames}
         parcels = [frame.mapInArrow(tasks[name], COLUMNS) for name, frame in frames.items()]
-        self._execute(assignment, begun, origin, parcels)
+        self._execute(assignment, begun, origin, parcels, cutting)
 
     def work_through(
         self, batches: Iterable[Sources], *, names: Iterable[str] | None, resume: bool
@@ -250,6 +261,11 @@ class Run:
             self.execute(sources, name)
         if self.skipped:
             self.hand_out()
+
+    @property
+    def period(self) -> float:
+        """How many seconds there have to be between the beginnings of two batches, from now on."""
+        return self._coordinator.next_plan.period or 0.0
 
     def admitted(self, otherwise: Mapping[str, int]) -> dict[str, int]:
         """Return how many tuples sources are to let in from the next batch on.
@@ -347,14 +363,19 @@ class Run:
         )
 
     def _execute(
-        self, assignment: Assignment, begun: Begun, origin: Origin, parcels: Sequence[DataFrame]
+        self,
+        assignment: Assignment,
+        begun: Begun,
+        origin: Origin,
+        parcels: Sequence[DataFrame],
+        cutting: float = 0.0,
     ) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             begun = begun if attempt == 1 else self._watch.begin()
             started = time.perf_counter()
             try:
                 reports, brought = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
-                seconds = time.perf_counter() - started
+                seconds = time.perf_counter() - started + cutting
                 timing = partial(self._watch.read, begun, brought)
                 self._coordinator.commit(assignment, reports, seconds, origin, timing)
             except DeliveryError as error:

@@ -22,10 +22,13 @@ _FIXED = (
     "leave source {source!r} out of parallelism"
 )
 
+_GIVEN = "bounded data is there already, and nothing comes while a batch waits; leave period out"
+
 
 def limits_of_bounded(sources: Iterable[str]) -> Limits:
     """Return the limits of the sources of a job on bounded data."""
-    return Limits(fixed=FrozenMap({name: _FIXED.format(source=name) for name in sources}))
+    fixed = FrozenMap({name: _FIXED.format(source=name) for name in sources})
+    return Limits(fixed=fixed, unpaced=_GIVEN, cuts=True)
 
 
 def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
@@ -36,7 +39,7 @@ def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
         if not isinstance(stream, Sized) and not is_replay(stream)
     ]
     said = FrozenMap({name: _UNSIZED.format(source=name) for name in unsized})
-    return replace(limits_of_bounded(streams), unsized=said)
+    return replace(limits_of_bounded(streams), unsized=said, unpaced="", cuts=False)
 
 
 def is_replay(stream: DataFrame) -> bool:

@@ -69,6 +69,7 @@ class StreamingRun:
         self._failure: Exception | None = None
         self._waiting = 0  # how many wait for the end
         self._stopped = False
+        self._pausing = threading.Event()  # set once no pause is to be kept any more
         self._again = again and bool(sized)
         self.query = begin(self._batch, self._rows)
         self._known.set()
@@ -122,6 +123,7 @@ class StreamingRun:
         """
         limit = None if patience is None else amount("patience", patience)
         self._stopped = True
+        self._pausing.set()
         self._at_hand.no_more()
         if self._at_hand.is_mine:
             threading.Thread(target=self._stop, args=(limit,), daemon=True).start()
@@ -168,6 +170,7 @@ class StreamingRun:
         """Run a batch, unless the job is being stopped; an error reaches Spark as one line."""
         if not self._at_hand.begin():
             be_stopped(rows)
+        begun = time.monotonic()
         try:
             self._run_batch(rows, number)
         except Exception as error:  # noqa: BLE001  # wait() raises it
@@ -182,6 +185,17 @@ class StreamingRun:
             raise as_batch_failed(error) from None
         finally:
             self._at_hand.end(number)
+        self._pause(begun)
+
+    def _pause(self, begun: float) -> None:
+        """Wait until the next batch may begin, as the plan says; what comes meanwhile is in it.
+
+        The batch is committed and handed out. That Spark waits costs nothing but its note that the
+        batch is done, without which it would replay the batch after a crash, as after any other.
+        """
+        left = begun + self.run.period - time.monotonic()
+        if left > 0 and not self._stopped:
+            self._pausing.wait(left)
 
     def _run_batch(self, rows: DataFrame, number: int) -> None:
         """Run a batch, and begin the query again if the next batches are to have other sizes."""

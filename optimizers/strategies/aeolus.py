@@ -132,7 +132,9 @@ class Aeolus(Optimizer):
         """Propose instances, batches and admission once for each level of the load."""
         execution = statistics.execution
         batches = execution is not None and execution.micro_batches
-        seen = observed_dataflow(topology, statistics, with_shipping=batches)
+        seen = observed_dataflow(
+            topology, statistics, with_shipping=batches, period=current.period or 0.0
+        )
         if seen is None:
             return Plan()
         if execution is None:
@@ -249,7 +251,9 @@ class _ByStages:
         if self._is_urgent(memory.planned.get("each", 0.0) * figures.get("off", 1.0), rate):
             steady = replace(steady, patience=1)
         levels = {name: memory.level(name, now, steady) for name, now in figures.items()}
-        if all(level is None for level in levels.values()):
+        # What held batches back under a bound, or another strategy left, is no longer wanted.
+        held = settings.latency is None and self._current.period and self._is_paced
+        if all(level is None for level in levels.values()) and not held:
             text = "the load is as it was planned for"
             return Plan(notes=(*self._notes, memory.kept(settings.name, text, figures)))
         rate = levels["rate"] or memory.planned.get("rate", rate)
@@ -269,6 +273,7 @@ class _ByStages:
             self._notes.append(settings.note(JOB, beyond))
         plan = stages.as_plan(job, chosen.stages, present, self._layout, self._cluster)
         admit = self._admitted(chosen.batch, needed)
+        period = self._period(chosen)
         figures = {"rate": rate, "off": 1.0}
         figures |= {"fixed": chosen.batch.fixed, "each": chosen.batch.each}
         text = f"batches of {len(chosen.stages.first)} stages"
@@ -276,7 +281,26 @@ class _ByStages:
             figures |= {"period": chosen.period, "cores": chosen.cores}
             text += f", begun every {chosen.period:.3g} s"
         notes = (*self._notes, planned_note(settings.name, text, figures))
-        return plan | Plan(admit=admit, notes=notes)
+        return plan | Plan(admit=admit, period=period, notes=notes)
+
+    @property
+    def _is_paced(self) -> bool:
+        execution = self._seen.execution
+        return execution is not None and execution.paced
+
+    def _period(self, chosen: Choice) -> float | None:
+        """Return how often batches are to begin; None where that stays, or no plan says it.
+
+        Under a bound, batches are as rare as it allows. Without one, none waits for another reason
+        than the one before it.
+        """
+        now = self._current.period or 0.0
+        if not self._is_paced:
+            return None
+        bounded = self._settings.latency is not None and math.isfinite(chosen.period)
+        wanted = chosen.period if bounded else 0.0
+        band = 1 + self._settings.change
+        return None if now / band <= wanted <= now * band else wanted
 
     def _is_urgent(self, each: float, rate: float) -> bool:
         """Return whether batches only grow, and have for longer than the longest is to take.
@@ -292,6 +316,11 @@ class _ByStages:
         """Return how much sources are to let in, where that is much more or less than now."""
         band = 1 + self._settings.headroom
         rows = stages.most_rows(batch, self._settings.longest, needed)
+        execution = self._seen.execution
+        if execution is not None and execution.cuts:
+            largest = max((time.tuples for time in self._seen.batch_times), default=0.0)
+            if largest <= rows and not self._current.admit:
+                return {}  # to cut costs something, and there is nothing to cut
         wanted = stages.admitted(self._seen, self._observed.flow, rows)
         now = {name: self._current.admit.get(name, 0) for name in wanted}
         return {

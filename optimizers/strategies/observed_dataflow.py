@@ -34,7 +34,11 @@ class ObservedDataflow:
 
 
 def observed_dataflow(
-    topology: Topology, statistics: Statistics, *, with_shipping: bool = False
+    topology: Topology,
+    statistics: Statistics,
+    *,
+    with_shipping: bool = False,
+    period: float = 0.0,
 ) -> ObservedDataflow | None:
     """Return what was seen of a job; None where no operator was seen to receive a tuple.
 
@@ -45,6 +49,7 @@ def observed_dataflow(
         statistics: what was seen.
         with_shipping: whether the seconds of an operator are to have in them what it worked to
             route and pack what it emitted, where that was seen.
+        period: how many seconds passed at least from the beginning of a batch to that of the next.
 
     >>> from optimizers.statistics import EdgeStatistics, OperatorStatistics
     >>> job = Topology.source("words").then("count", key="word")
@@ -59,14 +64,18 @@ def observed_dataflow(
     """
     if not any(seen.tuples for seen in statistics.operators.values()):
         return None
-    return _Reading(topology, statistics, with_shipping=with_shipping).result()
+    seconds = max(statistics.seconds, period * len(statistics.batch_times))
+    return _Reading(topology, statistics, seconds, with_shipping=with_shipping).result()
 
 
 class _Reading:
     """Puts a dataflow together, and takes down what had to be assumed."""
 
-    def __init__(self, topology: Topology, statistics: Statistics, *, with_shipping: bool) -> None:
+    def __init__(
+        self, topology: Topology, statistics: Statistics, seconds: float, *, with_shipping: bool
+    ) -> None:
         self._topology = topology
+        self._passed = seconds  # by the clock, as far as that is known
         self._with_shipping = with_shipping
         self._seen = statistics
         self._assumed: list[tuple[str, str]] = []
@@ -97,10 +106,10 @@ class _Reading:
         if source is not None and source.rate is not None:
             return source.rate
         let_in = 0.0 if operator is None else operator.tuples
-        if not self._seen.seconds:
+        if not self._passed:
             self._assume(name, "neither what arrives was seen nor in how much time; planned for 0")
             return 0.0
-        rate = let_in / self._seen.seconds
+        rate = let_in / self._passed
         self._assume(name, f"what arrives was not seen; planned for the {rate:g}/s that it let in")
         return rate
 

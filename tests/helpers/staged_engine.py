@@ -40,6 +40,7 @@ class StagedEngine:
         noise: by how much a batch may take longer or shorter.
         hottest: the share of the hottest key of operators.
         sized: whether a plan can say how much is let in.
+        paced: whether a plan can say how often a batch begins.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class StagedEngine:
         seed=0,
         hottest=None,
         sized=True,
+        paced=True,
     ):
         self.topology = topology
         self.seconds = seconds
@@ -69,6 +71,7 @@ class StagedEngine:
         self.hottest = hottest or {}
         self.source = topology.sources[0]
         self.sized = (self.source,) if sized else ()
+        self.paced = paced
         self.cluster = Cluster.uniform(2)
         self.plan = Plan()
         self.past = Past()
@@ -108,6 +111,9 @@ class StagedEngine:
         for _ in range(self.every):
             came = self.came(LEAST if not times else 0.0)
             arrived += came
+            if self.spans and self.plan.period:  # it may be too early for another batch
+                due = self.spans[-1][0] + self.plan.period - self.now
+                arrived += self.came(due) if due > 0 else 0.0
             rows = min(self.waiting, self.plan.admit.get(self.source, np.inf))
             self.waiting -= rows
             let_in += rows
@@ -185,6 +191,8 @@ class StagedEngine:
             edges={edge.name: EdgeStatistics(let_in, let_in * 100) for edge in self.topology.edges},
             sources={self.source: SourceStatistics(arrived, let_in, self.waiting, seconds)},
             batch_times=tuple(times),
-            execution=Execution(micro_batches=True, slots=self.slots, sized=self.sized),
+            execution=Execution(
+                micro_batches=True, slots=self.slots, sized=self.sized, paced=self.paced
+            ),
             past=self.past,
         )

@@ -279,8 +279,14 @@ class Coordinator:
         cluster = self._cluster.under(self._plan)
         seen = self._learned.statistics(self._collector, self._state, pasts, cluster)
         self._collector = EpochCollector(self._layout, self._loop.epochs + 1)
-        sized = tuple(set(self._topology.sources) - set(self._base_limits.unsized))
-        how = Execution(micro_batches=True, slots=self._slots(), sized=sized)
+        limits = self._base_limits
+        how = Execution(
+            micro_batches=True,
+            slots=self._slots(),
+            sized=tuple(set(self._topology.sources) - set(limits.unsized)),
+            paced=not limits.unpaced,
+            cuts=limits.cuts,
+        )
         return replace(seen, execution=how, sources=self.inflow.end())
 
     def _begin_epoch(self) -> None:

@@ -30,7 +30,9 @@ class Pace:
     ends: Sequence[float] | None = None
     interval: float = 0.0
 
-    def following(self, number: int, taken: int, begun: float, ended: float) -> tuple[float, float]:
+    def following(
+        self, number: int, taken: int, begun: float, ended: float, period: float
+    ) -> tuple[float, float]:
         """Return when a batch begins, and before when what it takes in comes.
 
         Args:
@@ -38,12 +40,15 @@ class Pace:
             taken: how many tuples the batches before have.
             begun: when the one before began.
             ended: when it ended.
+            period: how many seconds pass at least from its beginning to that of this one.
         """
         if self.ends is not None:
             until = self.ends[number] if number < len(self.ends) else math.inf
             last = int(np.searchsorted(self.times, until)) - 1
             return max(ended, float(self.times[max(0, last)])), until
-        begin = max(ended, self._due(begun)) if number else float(self.times[0])
+        begin = float(self.times[0])
+        if number:
+            begin = max(ended, self._due(begun), begun + period)
         there = float(self.times[taken])
         if there > begin:  # no engine begins a batch without a tuple
             begin = self._due(there, at_once=True)
@@ -65,7 +70,7 @@ def run_paced(running: Running, control: Control, pace: Pace, sources: Sequence[
     while taken < len(pace.times):
         # A batch that is given is taken in piece by piece where a plan admits less.
         which = number if pace.ends is None else place
-        begun, until = pace.following(which, taken, begun, ended)
+        begun, until = pace.following(which, taken, begun, ended, control.period)
         batch = control.begin(number, begun)
         end = min(until, running.full(control.plan.admit))
         place += end >= until

@@ -36,6 +36,7 @@ class StagesRunning(Running):
     """
 
     hears = False
+    unpaced = "batches begin here when what is given for them has come; leave period out"
 
     def __init__(  # noqa: PLR0913, PLR0917
         self,
@@ -55,7 +56,12 @@ class StagesRunning(Running):
         """How instances run."""
         slots = sum(map(self._sharing.cores_of, self._cluster.nodes))
         known = int(slots) if slots < np.inf else None
-        return Execution(micro_batches=True, slots=known, sized=self.topology.sources)
+        return Execution(
+            micro_batches=True,
+            slots=known,
+            sized=self.topology.sources,
+            paced=not self.unpaced,
+        )
 
     def _depends(self, plan: Plan, layout: Layout) -> bool:
         return False

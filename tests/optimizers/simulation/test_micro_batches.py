@@ -13,7 +13,17 @@ from batching.calibration import fit
 from batching.stages import StageCosts, StageJob, batch_cost
 from batching.stages import Stages as Cut
 from grouping.groupings import LocalOrShuffle, RoutingTable, Shuffle
-from optimizers import Cluster, Deployment, Locality, Node, Optimizer, Plan, Topology, compare
+from optimizers import (
+    Cluster,
+    Deployment,
+    Fixed,
+    Locality,
+    Node,
+    Optimizer,
+    Plan,
+    Topology,
+    compare,
+)
 from optimizers.errors import InvalidValueError
 from optimizers.simulation import MicroBatches, Network, SimulationEngine, Stream, Work
 from optimizers.simulation.stages.micro_batches import COUNTED
@@ -372,3 +382,27 @@ def test_micro_batches_are_compared():
     by_hash, local = (outcome.batches[-1] for outcome in found.variants)
     assert by_hash.tuples == local.tuples == 1_000
     assert local.seconds < by_hash.seconds
+
+
+def paced(plan, **fields):
+    job = Topology.source("in").then("count", key="k")
+    stream = Stream(np.arange(2_000) * 0.005, {"k": np.arange(2_000) % 7})
+    return one_node(2, every=1, **fields).run(job, stream, Fixed(plan))
+
+
+def test_batches_begin_no_more_often_than_a_plan_says():
+    """What comes while a batch waits is in it, so that fewer batches have the same tuples."""
+    at_once, held = (paced(Plan(period=each), micro_batches=FIXED) for each in (0.0, 1.5))
+
+    assert min(np.diff([batch.start for batch in held.batches])) >= 1.5 - 1e-9
+    assert len(held.batches) < len(at_once.batches)
+    for run in (at_once, held):
+        assert 2_000 == sum(sum(batch.loads("count")) for batch in run.batches)
+
+
+@pytest.mark.parametrize("fields", [{"micro_batches": FIXED}, {}])
+def test_a_period_is_refused_where_batches_do_not_wait(fields):
+    run = paced(Plan(period=2.0), batch_tuples=500, **fields)
+
+    assert "period=2: " in run.decisions[0].refused
+    assert "leave period out" in run.decisions[0].refused

@@ -12,6 +12,7 @@ from batching.stages import StageCosts
 from batching.tuple_costs import Shipping
 from grouping.groupings import LocalOrShuffle, PartialKey, Shuffle
 from optimizers import Cluster, Deployment, Node, Plan, Topology
+from optimizers.batch_time import BatchTime
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
@@ -324,6 +325,19 @@ class TestMicroBatches:
         assert "4 cores carry" in told(plan)
         assert "cores would do" in told(plan)
         assert plan.parallelism["parse"] == 4  # for what they do carry
+
+    def test_bounded_data_is_cut_only_where_batches_are_longer_than_that(self):
+        """To cut a batch costs something, so nothing is admitted that cuts none."""
+        strategy = Aeolus(costs=COSTS, longest=8.0)
+        admitted = ask(BATCHES, strategy).admit["s"]
+        how = Execution(micro_batches=True, slots=4, sized=("s",), cuts=True)
+
+        def asked(rows):
+            batch = BatchTime(0, rows, 4.0, 0.1, (), 0.1)
+            return ask(replace(BATCHES, execution=how, batch_times=(batch,)), strategy)
+
+        assert not asked(admitted / 2).admit
+        assert admitted == asked(2 * admitted).admit["s"]
 
     def test_admission_is_what_a_batch_of_the_longest_time_has(self):
         short = ask(BATCHES, Aeolus(costs=COSTS, longest=2.0)).admit["s"]
