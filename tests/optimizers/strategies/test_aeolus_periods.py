@@ -54,10 +54,9 @@ def test_rows_wait_no_longer_than_the_bound_and_the_planned_cores_work(rate, bou
         for note in plan.notes
         if "planned cores" in dict(note.figures)
     ][-1]
-    # Planned for a quarter more rows than come, so that part of the cores that rows take is spare.
-    # Noise is in costs as they are measured and in what batches take; each is off by it at most.
-    off = 0.02 + 2 * noise
-    assert planned / (1 + Aeolus().headroom) * (1 - off) <= cores <= planned * (1 + off)
+    # Planned for a quarter more rows than come, so that some of the cores are spare. Noise is in
+    # costs as they are measured and in what batches take; each is off by it at most.
+    assert planned / 2 <= cores <= planned * (1 + 2 * noise) + 1e-9
 
 
 @pytest.mark.parametrize("bound", [2.0, 4.0])
