@@ -32,7 +32,8 @@ class PastDecision:
             ``("drain", "node-3")``.
         applied: whether it changed anything.
         refused: why it could not be carried out; empty if it was.
-        notes: why, with the figures that strategies expected.
+        notes: why, with the figures that strategies expected, those with figures first; as many
+            as are remembered.
         expected: by node, the CPU seconds a second that the epoch after it would bring, if the
             stream went on as it was; empty where that is not known. See `PastEpoch.loads`.
     """
@@ -48,7 +49,9 @@ class PastDecision:
             sorted((str(part), str(about)) for part, about in listed("parts", self.parts))
         )
         object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "notes", listed("notes", self.notes)[:MOST_NOTES])
+        # What strategies remember of their decisions is in figures.
+        notes = sorted(listed("notes", self.notes), key=lambda note: not note.figures)
+        object.__setattr__(self, "notes", tuple(notes[:MOST_NOTES]))
         object.__setattr__(self, "expected", _amounts("expected", self.expected))
 
     def changed(self, part: str) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from batching.admission import Controller, FixedPoint, Isotonic, PidRate, Report
 from optimizers.batch_time import BatchTime
@@ -73,14 +73,17 @@ class Admission(Optimizer):
         reports = [
             Report(time.tuples, time.seconds, rate * time.seconds, time.seconds) for time in times
         ]
+        waiting = sum(each.waiting or 0.0 for each in statistics.sources.values())
+        # What waits now has waited for the last batch as long as it takes to be worked through.
+        last = reports[-1]
+        reports[-1] = replace(last, waited=waiting * last.seconds / last.rows)
         # 2. What the rule says to that.
         state: Controller = self._begun(statistics, current, sized, rate, reports)
         for report in reports:
             state = state.after(report)
         rows = state.admission.rows
         if math.isinf(rows):
-            waiting = [each.waiting or 0.0 for each in statistics.sources.values()]
-            rows = rate * state.admission.period + sum(waiting)
+            rows = rate * state.admission.period + waiting
         # 3. For each source its share of it.
         admit = {
             name: max(1, round(rows * share))

@@ -179,6 +179,9 @@ class Aeolus(Optimizer):
         # 2. What does a message cost?
         shipping = tuples.measured_shipping(statistics, topology)
         notes = list(self.noted(seen))
+        if self.costs is not None:
+            text = "costs= are of micro-batches, and left out, as instances run all the time here"
+            notes.append(self.note(JOB, text))
         if self.message is not None or self.byte is not None:
             shipping = Shipping(self.message or 0.0, self.byte or 0.0)
         elif shipping is None:
@@ -334,7 +337,11 @@ class _ByStages:
         return stages.stage_job(self._observed.flow, self._topology, hosts, self._source_tasks)
 
     def _costs(self, job: StageJob, present: Stages, cores: int) -> StageCosts:
-        given = stages.given_costs(self._settings.costs)
+        costs = self._settings.costs
+        given = stages.given_costs(costs)
+        if isinstance(costs, Calibration) and costs.cores != cores:
+            text = f"costs= were measured with {costs.cores} tasks at a time, and here are {cores}"
+            self._notes.append(self._settings.note(JOB, f"{text}; calibrate with as many"))
         measured = stages.measured_costs(self._seen.batch_times, job, present, cores)
         assumed = [name for name in measured.assumed if name not in given]
         if assumed:

@@ -119,23 +119,30 @@ def measured_costs(
     """Return the constants of the model as the parts of measured batches tell them.
 
     Of each batch the parts say what it took beside its work, so that batches of one size are
-    enough. The median over batches counts.
+    enough. The median over batches counts. Where tuples cross hosts, what shuffles take is laid to
+    their bytes, which need not cross where operators share a stage; else it is part of the work.
     """
     known = [time for time in times if time.stages and time.tuples]
     if not known:
         return Measured(ASSUMED, tuple(field.name for field in fields(StageCosts)))
-    base, stage, task, work = [], [], [], []
+    base, stage, task, byte, work = [], [], [], [], []
+    crossing = float(job.crossing[stages.first].sum())
     for time in known:
         base.append(time.planning + time.commit + max(0.0, time.other))
         stage.append(sum(each.fixed for each in time.stages) / len(time.stages))
         task.append(
             sum(each.tasks for each in time.stages) / sum(each.size / cores for each in time.stages)
         )
-        spent = sum(each.reading + each.work + each.shuffle + each.state for each in time.stages)
+        spent = sum(each.reading + each.work + each.state for each in time.stages)
+        shuffle = sum(each.shuffle for each in time.stages)
+        if crossing:
+            byte.append(shuffle / (crossing * time.tuples))
+        else:
+            spent += shuffle
         counted = float(features(job, stages, cores, time.tuples)[_WORK])
         if counted > 0:
             work.append(spent / counted)
-    found = StageCosts(median(base), median(stage), median(task))
+    found = StageCosts(median(base), median(stage), median(task), median(byte) if byte else 0.0)
     if not work:
         return Measured(found, ("work",))
     return Measured(replace(found, work=median(work)))

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -158,7 +159,9 @@ def _simulated(
     emits = {name: partial(_one_of, every) for name, every in job.every.items()}
     work = {name: Work(seconds, emits=emits.get(name, 1)) for name, seconds in job.seconds.items()}
     engine = SimulationEngine(
-        network=Network(per_batch=costs.message, per_byte=costs.byte), cluster=Cluster.uniform(12)
+        network=Network(per_batch=costs.message, per_byte=costs.byte),
+        cluster=Cluster.uniform(12),
+        cores=math.inf,  # as the cost model of tuples has it: each instance works at any time
     )
     stream = Stream(np.zeros(count), job.columns, bytes=job.bytes)
     plan = Plan(

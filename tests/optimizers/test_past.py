@@ -27,6 +27,16 @@ def test_only_some_notes_of_a_decision_are_remembered():
     assert PastDecision(notes=notes).notes == notes[:MOST_NOTES]
 
 
+def test_notes_with_figures_are_remembered_first():
+    """What a strategy planned for is in them, and is not lost beside many others."""
+    words = tuple(Note("a", "about", str(number)) for number in range(MOST_NOTES + 1))
+    planned = Note("z", "the job", "planned", {"rate": 7.0})
+
+    kept = PastDecision(notes=(*words, planned)).notes
+
+    assert kept == (planned, *words[: MOST_NOTES - 1])
+
+
 @pytest.mark.parametrize(
     ("epochs", "ago"),
     [

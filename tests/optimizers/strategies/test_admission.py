@@ -70,6 +70,21 @@ def test_pid_goes_on_from_what_is_admitted():
     assert round(state.admission.rows) == sum(plan.admit.values())
 
 
+def test_pid_admits_less_where_batches_came_late():
+    """By a fifth of what could have been worked through while the last batch waited."""
+    one = replace(SEEN, batch_times=SEEN.batch_times[:1])
+    waits = {**SEEN.sources, "s": replace(SEEN.sources["s"], waiting=500)}
+    state = PidRate(1.0, rate=800.0, speed=800.0)
+    state = state.after(Report(1_000, 0.8, 800, 0.8, waited=0.4))  # 500 at 1,250 a second
+
+    plan = ask("pid", replace(one, sources=waits), current=Plan(admit={"s": 600, "t": 200}))
+
+    assert round(state.admission.rows) == sum(plan.admit.values())
+    assert sum(plan.admit.values()) < sum(
+        ask("pid", one, current=Plan(admit={"s": 600, "t": 200})).admit.values()
+    )
+
+
 def test_what_is_as_it_was_is_no_decision():
     assert not ask("fixed-point", current=Plan(admit={"s": 750, "t": 250}))
 
