@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from aeolus_grid import spark_grid
 from aeolus_held_out import held_out
+from aeolus_rates import spark_rates
 from aeolus_spark import spark
 from aeolus_topologies import Job, linear_road, sentiment
 from aeolus_waves import waves
@@ -232,4 +234,6 @@ MEASURED = {
     "calibration": calibration,
     "held-out": held_out,
     "spark": spark,
+    "spark-grid": spark_grid,
+    "spark-rates": spark_rates,
 }

@@ -136,6 +136,71 @@ def _spark(data: Json) -> str:
     return table(["", "seconds a batch", "times as fast", "results"], rows)
 
 
+def _spark_grid(data: Json) -> str:
+    rows = []
+    for job, found in data.items():
+        seconds = found["seconds"]
+        points = {who: taken for who, taken in seconds.items() if who not in _OTHERS}
+        least = min(points.values())
+        ranked = sorted(points, key=points.__getitem__)
+        shown = ["Aeolus", "as declared", *ranked[:3], ranked[len(ranked) // 2], ranked[-1]]
+        rows += [
+            [f"{job}, {who}", f"{seconds[who]:.3f}", f"{seconds[who] / least:.2f}"] for who in shown
+        ]
+    return table(["", "seconds for 60,000 lines", "times the best point's"], rows)
+
+
+_OTHERS = {"Aeolus", "as declared"}
+
+
+def _spark_model(data: Json) -> str:
+    rows = []
+    for job, found in data.items():
+        model = found["model"]
+        off = (f"{part:.1%}" for part in model["off"])
+        rows.append([f"{job}, each by all others", str(len(model["batches"])), *off])
+    return table(["", "points", "off by, mean", "median", "at most"], rows)
+
+
+def _spark_choices(data: Json) -> str:
+    rows = [
+        [
+            f"{job}, {best.split(', ', 1)[1]}",
+            *(each.split(",")[0] for each in (mine, best)),
+            f"{times:.2f}",
+        ]
+        for job, found in data.items()
+        for mine, best, times in found["model"]["chosen"]
+    ]
+    return table(["", "chosen by other sizes", "best", "times its seconds"], rows)
+
+
+def _spark_rates(data: Json) -> str:
+    rows = []
+    for job, found in data.items():
+        for level, variants in found["found"].items():
+            rate = found["rates"][level]
+            for who, run in variants.items():
+                behind = run["behind"] > _SECONDS_BEHIND * rate
+                waited = "not carried" if behind else f"{run['mean']:.2f}"
+                late = "" if behind else f"{run['p95']:.2f}"
+                rows.append([f"{job}, {level}, {who}", waited, late, f"{run['cores']:.2f}"])
+    head = ["", "rows waited, mean, s", "95th percentile, s", "cores used"]
+    return table(head, rows)
+
+
+_SECONDS_BEHIND = 10  # of what comes: more is not caught up with
+
+
+def _spark_carried(data: Json) -> str:
+    rows = []
+    for job, found in data.items():
+        declared = found["carried"]["as declared"]
+        for who, rate in found["carried"].items():
+            rows.append([f"{job}, {who}", f"{rate:,.0f}", f"{rate / declared:.2f}"])
+    return table(["", "rows a second, at most", "times as declared"], rows)
+
+
 TABLES = {
     "planning": ("planning", _planning),
     "shipping": ("shipping", _shipping),
@@ -150,4 +215,9 @@ TABLES = {
     "held-out": ("held-out", _held_out),
     "choices": ("held-out", _choices),
     "spark": ("spark", _spark),
+    "spark-grid": ("spark-grid", _spark_grid),
+    "spark-model": ("spark-grid", _spark_model),
+    "spark-choices": ("spark-grid", _spark_choices),
+    "spark-rates": ("spark-rates", _spark_rates),
+    "spark-carried": ("spark-rates", _spark_carried),
 }
