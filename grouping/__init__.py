@@ -48,7 +48,6 @@ __all__ = [
     "TwoChoices",
     "WChoices",
     "WorstCase",
-    "distribution_aware",
     "first_touch",
     "partition_as_published",
     "partition_keys",

@@ -1,6 +1,7 @@
 """The house itself: what is on the top level, in the wheel, and on the import path."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -156,6 +157,26 @@ def test_the_front_door_has_every_grouping_and_only_the_errors_of_jobs_and_plans
     assert groupings <= set(optimizers.__all__)
     assert groupings <= set(grouping.__all__)
     assert {"PenstockError", "PlanConflictError", "PlanError", "TopologyError"} == errors
+
+
+def test_every_name_that_a_package_exports_is_there():
+    exporting = {
+        path: ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for package in sorted(PACKAGES)
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "\n__all__ = " in path.read_text("utf-8")
+    }
+    modules = {name: importlib.import_module(name) for name in exporting.values()}
+
+    missing = [
+        f"{name}: {export}"
+        for name, module in modules.items()
+        for export in module.__all__
+        if not hasattr(module, export)
+    ]
+
+    assert {"grouping", "optimizers", "sketches"} <= set(modules)
+    assert missing == []
 
 
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
