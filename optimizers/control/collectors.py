@@ -15,6 +15,7 @@ from sketches.cost_sketch import CostSketch
 from sketches.space_saving import SpaceSaving
 
 _PAIRS = 1 << 20  # of a hop
+_ADOPTED_PAIRS = 1 << 18  # of a hop in one batch
 _KEYS = 1 << 18  # of an operator
 _LARGEST_MATRIX = 1 << 21  # cells
 _WAITING = 1 << 16  # cells that are not added up yet
@@ -24,6 +25,11 @@ _COSTS = {"width": 1 << 10, "depth": 4, "exact": 1 << 10}  # of each instance
 def pair_sketches() -> tuple[SpaceSaving, SpaceSaving]:
     """Return the sketches of a hop: one for pairs to learn from, one for pairs held out."""
     return SpaceSaving(_PAIRS // 2), SpaceSaving(_PAIRS // 2)
+
+
+def adopted_pair_sketch() -> SpaceSaving:
+    """Return the sketch of a hop's pairs in one batch, by which new keys are adopted."""
+    return SpaceSaving(_ADOPTED_PAIRS)
 
 
 def key_sketch() -> SpaceSaving:

@@ -5,24 +5,38 @@ Comparisons, reports and tables know engines by these protocols alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
+from optimizers.control.plan_outline import PlanOutline
 from optimizers.control.summary import BatchSummary
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.topology import Topology
 
+if TYPE_CHECKING:
+    from optimizers.control.run_summary import RunSummary  # which sums up any `JobRun`
+
 
 class JobRun(Protocol):
-    """A job that runs on an engine, or has run."""
+    """A job that runs on an engine, or has run.
+
+    Engines that compute results have more, such as `outputs()` and `state()` of the run on Spark.
+    """
 
     @property
     def batches(self) -> Sequence[BatchSummary]:
         """A summary of each of the last batches."""
+
+    @property
+    def plans(self) -> Sequence[Plan | PlanOutline]:
+        """The plan that was in force in each of these batches.
+
+        A job without an end keeps earlier ones in outline, as it does with decisions.
+        """
 
     @property
     def decisions(self) -> Sequence[Decision]:
@@ -43,6 +57,10 @@ class JobRun(Protocol):
     @property
     def cluster(self) -> Cluster:
         """The machines that are there, as the plan in force has them."""
+
+    @property
+    def summary(self) -> "RunSummary":
+        """The summary of these batches: a table, and a JSON document."""
 
 
 class Engine(Protocol):

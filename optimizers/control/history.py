@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from optimizers.control.decision import Decision
+from optimizers.control.plan_outline import PlanOutline
 from optimizers.control.settings import REMEMBERED
 from optimizers.control.summary import BatchSummary
 from optimizers.flow import SourceStatistics
+from optimizers.plan import Plan
 from sketches.checks import whole
 from sketches.values import FrozenMap
 
@@ -55,7 +57,7 @@ class History:
 
     >>> history = History(2)
     >>> for batch in range(5):
-    ...     history.add_batch(BatchSummary(batch, 0, 0.5, (), {}), tuples=10)
+    ...     history.add_batch(BatchSummary(batch, 0, 0.5, (), {}), tuples=10, plan=Plan())
     >>> [summary.batch for summary in history.batches], history.totals.tuples
     ([3, 4], 50)
 
@@ -67,6 +69,7 @@ class History:
         length = whole("remember", remember, at_least=1)
         self._batches: deque[BatchSummary] = deque(maxlen=length)
         self._instances = 0  # in all of these batches
+        self._plans: deque[Plan | PlanOutline] = deque(maxlen=length)  # one for each batch
         self._decisions: deque[Decision] = deque(maxlen=length)
         self.totals = Totals()
 
@@ -76,19 +79,32 @@ class History:
         return list(self._batches)
 
     @property
+    def plans(self) -> list[Plan | PlanOutline]:
+        """The plan of each of these batches: the last plan whole, those before it in outline."""
+        return list(self._plans)
+
+    @property
     def decisions(self) -> list[Decision]:
         """The last decisions: the last one whole, those before it in outline."""
         return list(self._decisions)
 
-    def add_batch(self, summary: BatchSummary, *, tuples: int) -> None:
-        """Add a batch, and how many tuples came into the job in it."""
+    def add_batch(self, summary: BatchSummary, *, tuples: int, plan: Plan) -> None:
+        """Add a batch.
+
+        Args:
+            summary: the batch.
+            tuples: how many tuples came into the job in it.
+            plan: the plan that was in force.
+        """
         kept = self._batches
         if len(kept) == kept.maxlen:
-            self._instances -= len(kept.popleft().instances)
+            self._forget_oldest()
+        self._outline_plans_before(plan)
         kept.append(summary)
+        self._plans.append(plan)
         self._instances += len(summary.instances)
         while self._instances > _MOST_INSTANCES and len(kept) > 1:
-            self._instances -= len(kept.popleft().instances)
+            self._forget_oldest()
         sums = self.totals
         self.totals = replace(
             sums,
@@ -99,6 +115,21 @@ class History:
             skipped=sums.skipped + sum(summary.skipped.values()),
             aside=sums.aside + sum(summary.aside.values()),
         )
+
+    def _forget_oldest(self) -> None:
+        self._instances -= len(self._batches.popleft().instances)
+        self._plans.popleft()
+
+    def _outline_plans_before(self, plan: Plan) -> None:
+        """Drop the tables of the last plan if it is another: they would grow without end."""
+        plans = self._plans
+        if not plans or plans[-1] is plan or not isinstance(plans[-1], Plan):
+            return
+        last, outline = plans[-1], PlanOutline.of(plans[-1])
+        for place in reversed(range(len(plans))):
+            if plans[place] is not last:
+                break
+            plans[place] = outline
 
     def add_sources(self, sources: Mapping[str, SourceStatistics]) -> None:
         """Add what came to sources in an epoch."""

@@ -216,14 +216,15 @@ class ControlLoop:
         for decision in self._provisioning.settle(plan, self._cluster, kept, after, now):
             self.happened.add_decision(decision)
 
-    def hear(self, summary: BatchSummary, tuples: int) -> None:
+    def hear(self, summary: BatchSummary, tuples: int, plan: Plan) -> None:
         """Take in what happened in a batch.
 
         Args:
             summary: the batch.
             tuples: how many tuples came into the job.
+            plan: the plan that was in force.
         """
-        self.happened.add_batch(summary, tuples=tuples)
+        self.happened.add_batch(summary, tuples=tuples, plan=plan)
         self._last = summary
         self._remembering.hear(summary)
         flows = [summary.edges[name] for name in self._keyed_edges if name in summary.edges]

@@ -9,6 +9,9 @@ from sketches.checks import amount, whole
 REMEMBERED = 1_000
 """How many batches, and how many decisions, are kept by default."""
 
+ALL = 1 << 31
+"""More batches and decisions than any run that ends has."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:

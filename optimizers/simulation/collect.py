@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.control.summary import BatchSummary, Spread
+from optimizers.control.summary import Spread
 from optimizers.operators import EdgeName
 from optimizers.simulation.control import Control
 from optimizers.simulation.observation import Stretch
@@ -19,16 +19,22 @@ def result_of(running: Running, control: Control) -> Simulated:
     """Return the result of a finished run."""
     happened = control.loop.happened
     completed, operators = _executed(running, control)
-    batches = _completed(control, happened.batches, running.tuples.times, completed)
+    times = _times(control, running.tuples.times, completed)
+    seconds = [taken for taken, _ in times]
+    kept = len(times) - len(happened.batches)  # from this batch on, summaries are
+    batches = [
+        replace(summary, seconds=taken, latency=latency)
+        for summary, (taken, latency) in zip(happened.batches, times[kept:], strict=True)
+    ]
     return Simulated(
         running.tuples.times,
         completed,
         operators,
         _edges(running, control),
         tuple(batches),
-        tuple(control.plans),
+        tuple(control.plans[kept:]),
         tuple(happened.decisions),
-        replace(happened.totals, seconds=sum(batch.seconds for batch in batches)),
+        replace(happened.totals, seconds=sum(seconds)),
         control.batches[-1].layout,
         control.batches[-1].cluster,
         tuple(batch.counted for batch in control.batches if batch.counted is not None),
@@ -74,10 +80,8 @@ def _edges(running: Running, control: Control) -> dict[EdgeName, EdgeCounts]:
     }
 
 
-def _completed(
-    control: Control, batches: list[BatchSummary], came: Floats, completed: Floats
-) -> list[BatchSummary]:
-    """Return batches with the facts that are known only after the run, such as their end."""
+def _times(control: Control, came: Floats, completed: Floats) -> list[tuple[float, Spread]]:
+    """Return how long each batch took, and its tuples: known only after the run."""
     starts = np.array([batch.start for batch in control.batches])
     numbers = np.searchsorted(starts, came, side="right") - 1
     for number, batch in enumerate(control.batches):
@@ -86,9 +90,8 @@ def _completed(
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(len(starts) + 1))
     found = []
-    for number, summary in enumerate(batches):
+    for number in range(len(starts)):
         rows = order[bounds[number] : bounds[number + 1]]
         done = float(completed[rows].max()) if len(rows) else float(starts[number])
-        latency = Spread.of(completed[rows] - came[rows])
-        found.append(replace(summary, seconds=done - float(starts[number]), latency=latency))
+        found.append((done - float(starts[number]), Spread.of(completed[rows] - came[rows])))
     return found

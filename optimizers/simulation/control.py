@@ -122,7 +122,8 @@ class Control:
             self._let_in[name] += len(batch.served[name])
         ended = until if until < math.inf else _last_end(batch)
         summary = summary_of(batch, self._planned, ended, tuples, shipping)
-        self.loop.hear(summary, sum(len(batch.served[name]) for name in self._topology.sources))
+        came = sum(len(batch.served[name]) for name in self._topology.sources)
+        self.loop.hear(summary, came, self.plans[-1])
         if more:
             self._meet(until)
             seen = Observed(

@@ -9,7 +9,7 @@ import numpy as np
 
 from optimizers.cluster import Cluster
 from optimizers.control.engine import Engine
-from optimizers.control.settings import Asking
+from optimizers.control.settings import ALL, Asking
 from optimizers.errors import InvalidValueError, TopologyError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -32,11 +32,9 @@ from optimizers.topology import Topology
 from sketches.checks import amount, number, seed, whole
 from sketches.values import FrozenMap
 
-_ALL = 1 << 31  # batches and decisions that are remembered
-
 
 @dataclass(frozen=True, kw_only=True)
-class SimulationEngine:
+class SimulationEngine(Asking):
     """Simulates jobs tuple by tuple.
 
     Each instance has an infinite queue and executes one tuple at a time, first come first served,
@@ -48,7 +46,8 @@ class SimulationEngine:
     where they were sent, and work that has begun goes on as before. Where keys have state (see
     `Work.state_bytes`), the state of keys that move travels between nodes at once, and an instance
     that gets some begins nothing else until all of it is there. Not simulated: full receivers,
-    failures, and the time of decisions.
+    failures, and the time of decisions. ``every`` and ``drift`` say when the optimizer is asked, as
+    on any engine: see `optimizers.control.settings.Asking`.
 
     >>> from optimizers import Topology
     >>> job = Topology.source("words").then("count", key="word", parallelism=2)
@@ -71,9 +70,10 @@ class SimulationEngine:
         batch_tuples: how many tuples of the streams come in with a batch, after which the plan may
             change; None for one batch, so that the optimizer is asked at the beginning only.
         batch_seconds: how many seconds a batch lasts, instead of ``batch_tuples``.
-        every: after how many batches the optimizer is asked.
-        drift: by how much the share of tuples that stay on their node may fall, between keyed
-            operators, before the optimizer is asked earlier; None for never.
+        every: by default after each batch, as batches here are as large as they are said to be.
+        drift: by default None, so that all strategies are asked about the same epochs.
+        meanwhile: is refused: the time of decisions is not simulated.
+        remember: by default all, as a simulation ends.
         work: the work of each operator, unless `run` is given other work; operators that are not
             named take no time.
         rate: how many tuples a second come from tables, which have no times; see `compare`.
@@ -89,11 +89,18 @@ class SimulationEngine:
     batch_seconds: float | None = None
     every: int = 1
     drift: float | None = None
+    remember: int = ALL
     work: Mapping[str, Work] = field(default_factory=FrozenMap)
     rate: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.meanwhile:
+            raise InvalidValueError(
+                "meanwhile=True means nothing to a simulation, where decisions take no time; leave "
+                "it out"
+            )
         if self.cluster is not None and not isinstance(self.cluster, Cluster):
             raise InvalidValueError(f"cluster={self.cluster!r} is not a Cluster")
         object.__setattr__(self, "node_delay", amount("node_delay", self.node_delay))
@@ -112,7 +119,6 @@ class SimulationEngine:
         if self.batch_seconds is not None:
             seconds = number("batch_seconds", self.batch_seconds, above=0)
             object.__setattr__(self, "batch_seconds", seconds)
-        Asking(every=self.every, drift=self.drift)  # refuses meaningless settings
         if not isinstance(self.work, Mapping):
             raise InvalidValueError(f"work={self.work!r} is not a mapping; write {{name: Work()}}")
         object.__setattr__(self, "work", FrozenMap(self.work))
@@ -195,9 +201,8 @@ class SimulationEngine:
             optimizer.check(topology, cluster)
         asked = _optimizer(optimizer)
         observer = Observer(tuples, running.seen, asked.observes, self.seed)
-        asking = Asking(every=self.every, drift=self.drift, remember=_ALL)
         machines = SimulatedMachines(cluster, self.node_delay)
-        control = Control(topology, machines, asked, asking, running, observer)
+        control = Control(topology, machines, asked, Asking.of(self), running, observer)
         if self.micro_batches is not None:
             pace = self._pace(tuples, ends)
             if pace.ends is None:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
 from optimizers.control.engine import Recording
+from optimizers.control.settings import ALL
 from optimizers.control.summary import BatchSummary
 from optimizers.errors import InvalidValueError
 from optimizers.optimizer import Optimizer
@@ -140,9 +142,8 @@ class SimulationTrial:
         """Simulate all batches that were given, and return what happened in the pieces of each."""
         begins = [min(float(s.times[0]) for s in streams.values()) for streams in self._batches]
         whole = {name: _joined([one[name] for one in self._batches]) for name in self._batches[0]}
-        run = self._run = self._engine.simulate(
-            self._topology, whole, self._optimizer, ends=begins[1:]
-        )
+        engine = replace(self._engine, remember=ALL)  # which batch is which goes by their number
+        run = self._run = engine.simulate(self._topology, whole, self._optimizer, ends=begins[1:])
         return _grouped(self._topology, run.batches, list(map(_tuples, self._batches)))
 
     def outputs(self) -> Mapping[str, Any]:

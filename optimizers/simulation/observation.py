@@ -34,8 +34,6 @@ from sketches.key_identity import distinct
 from sketches.keys import KeyColumn, Pairs
 from sketches.space_saving import SpaceSaving
 
-_MOST_PAIRS = 1 << 18  # of one batch
-
 
 @dataclass
 class EdgeFlow:
@@ -245,7 +243,7 @@ class Observer:
 
     def pairs_on(self, stretch: Stretch, hop: EdgeName) -> KeyPairs:
         """Return the pairs of keys of all tuples that went over a hop in a stretch."""
-        sketch = SpaceSaving(_MOST_PAIRS)
+        sketch = collectors.adopted_pair_sketch()
         for known, edge in self._named_hops(stretch):
             if known == hop:
                 self._count_pairs(sketch, stretch, hop, edge, stretch.sent[edge.name].rows)

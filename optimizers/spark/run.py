@@ -14,6 +14,7 @@ from optimizers.cluster import Cluster
 from optimizers.control.checking import Limits
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
+from optimizers.control.plan_outline import PlanOutline
 from optimizers.control.provisioning import Provisioning
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.settings import Asking
@@ -132,6 +133,11 @@ class Run:
     def batches(self) -> list[BatchSummary]:
         """Summaries of the last batches since this run began."""
         return self._coordinator.batches
+
+    @property
+    def plans(self) -> list[Plan | PlanOutline]:
+        """The plan of each of `batches`: the last plan whole, those before it in outline."""
+        return self._coordinator.plans
 
     @property
     def decisions(self) -> list[Decision]:

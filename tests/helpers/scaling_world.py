@@ -98,7 +98,7 @@ class World:
         for node, usage in self.usage(done).items():
             instances.append(InstanceSummary("a", 0, node, 0, 0, usage * SECONDS, 0.0, 0))
         summary = BatchSummary(self.batch, 0, SECONDS, tuple(instances), {})
-        self.loop.hear(summary, tuples=int(done * 1e6))
+        self.loop.hear(summary, tuples=int(done * 1e6), plan=self.plan)
         self.batch += 1
 
     def statistics(self, came, done):

@@ -32,7 +32,6 @@ from sketches.cost_sketch import CostSketch
 from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
-_MOST_PAIRS = 1 << 18  # of one batch
 _COUNTED_AT_ONCE = 1 << 14  # rows
 _SUMMED = "tuples", "seconds", "emitted", "shipping", "wall"  # over the tasks of an operator
 _FLOW = "rows", "bytes", "local_rows", "local_bytes", "parcels"
@@ -222,7 +221,7 @@ def pairs_of(reports: Reports, hop: EdgeName) -> KeyPairs:
         reports: the reports of the tasks, merged.
         hop: the two operators.
     """
-    sketch = SpaceSaving(_MOST_PAIRS)
+    sketch = collectors.adopted_pair_sketch()
     _count_pairs(sketch, reports.observed.get(Observation(Seen.PAIRS, hop), ()))
     return KeyPairs.of(sketch)
 

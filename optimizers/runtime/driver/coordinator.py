@@ -16,6 +16,7 @@ from optimizers.control.checking import Limits
 from optimizers.control.decision import Decision
 from optimizers.control.history import Totals
 from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
+from optimizers.control.plan_outline import PlanOutline
 from optimizers.control.provisioning import Provisioning
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
@@ -134,6 +135,11 @@ class Coordinator:
     def batches(self) -> list[BatchSummary]:
         """Summaries of the last batches."""
         return self._loop.happened.batches
+
+    @property
+    def plans(self) -> list[Plan | PlanOutline]:
+        """The plan of each of these batches: the last plan whole, those before it in outline."""
+        return self._loop.happened.plans
 
     @property
     def decisions(self) -> list[Decision]:
@@ -265,7 +271,7 @@ class Coordinator:
         self.inflow.hear(committed.origin, summary)
         self._learned.add(reports)
         self._collector.add(reports, summary.seconds, summary.time)
-        self._loop.hear(summary, committed.tuples)
+        self._loop.hear(summary, committed.tuples, self._plan)
         log_bad_rows(committed.batch, reports, self._layout)
 
     def _decide(self, reports: Reports) -> Change:

@@ -60,8 +60,9 @@ class TestManyInstances:
             patch.setattr(history_module, "_MOST_INSTANCES", most)
             history = History(remember)
             for batch, size in enumerate(sizes):
-                history.add_batch(self.summary(batch, size), tuples=1)
+                history.add_batch(self.summary(batch, size), tuples=1, plan=Plan())
         kept = [batch.batch for batch in history.batches]
+        assert len(kept) == len(history.plans)
 
         longest = [
             n
@@ -88,6 +89,35 @@ def test_only_the_last_decision_keeps_its_tables():
     assert [PlanOutline.of(plan) for plan in plans[1:3]] == [said.plan for said in told[:2]]
     assert all(said.notes == (NOTE,) and said.plan.batch["a"] == said.after + 1 for said in told)
     assert "after batch 1: batch, routing changes (Me on a: it is better)" == str(told[0])
+
+
+def test_only_the_last_of_the_plans_in_force_keeps_its_tables():
+    history = History(4)
+    plans = [Plan(routing={"a": table(5, seed=n)}) for n in range(3)]
+    in_force = [plans[n] for n in (0, 0, 1, 1, 1, 2, 2)]
+
+    for batch, plan in enumerate(in_force):
+        history.add_batch(TestManyInstances.summary(batch, 1), tuples=1, plan=plan)
+
+    assert [3, 4, 5, 6] == [batch.batch for batch in history.batches]
+    assert [PlanOutline.of(plans[1])] * 2 + [plans[2]] * 2 == history.plans
+
+
+def test_a_hundred_plans_in_force_take_no_more_memory_than_two():
+    def held(plans):
+        history = History()
+        tracemalloc.start()
+        for number in range(plans):
+            plan = Plan(routing={"a": table(5_000, seed=number)})
+            history.add_batch(TestManyInstances.summary(number, 1), tuples=1, plan=plan)
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return size, len(history.plans)
+
+    (few, _), (many, kept) = held(2), held(100)
+
+    assert 100 == kept
+    assert many < 2 * few  # one of them takes more than a hundred batches with outlines
 
 
 def test_a_hundred_plans_of_many_keys_take_no_more_memory_than_two():

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from grouping.groupings import PartialKey
 from grouping.routing_table import RoutingTable
 from optimizers import Note, Operator, Optimizer, Plan, Probe, Topology
+from optimizers.control.engine import JobRun
 from optimizers.folds import Count, EachKey, Emit
 from optimizers.simulation import SimulationEngine, Stream
+from optimizers.simulation.result import Simulated
+from optimizers.spark.run import Run
 
 BATCH = 40
 JOB = (
@@ -128,6 +131,62 @@ def test_a_strategy_cannot_tell_the_simulation_from_the_runner(seed, batches, ke
     assert strategies[0].heard == strategies[1].heard
     assert [told(decision) for decision in first] == [told(decision) for decision in second]
     assert plan == simulated
+
+
+def public(kind):
+    """Return the public names of a class, with the fields that have no default."""
+    return {
+        name for name in (*dir(kind), *vars(kind).get("__dataclass_fields__", ())) if name[0] != "_"
+    }
+
+
+def test_runs_of_both_engines_have_the_names_of_the_protocol_and_share_no_others():
+    assert {
+        "batches",
+        "cluster",
+        "decisions",
+        "layout",
+        "plan",
+        "plans",
+        "summary",
+        "totals",
+    } == public(JobRun)
+    assert public(JobRun) == public(Run) & public(Simulated)
+
+
+def test_the_plans_of_a_run_are_those_of_its_batches_on_the_runner_and_in_the_simulation():
+    columns = {"k": np.arange(4 * BATCH) % 7, "l": np.arange(4 * BATCH) % 3}
+    wanted = [Plan(), Plan(parallelism={"a": 2}), Plan(parallelism={"a": 4})]
+
+    def told(run):
+        return [(plan.parallelism.get("a", 3), plan.nodes, plan.notes) for plan in run.plans]
+
+    with any_job.temporary() as folder:
+        driver = Driver(folder, JOB, Listed(wanted), every=1)
+        for start in range(0, 3 * BATCH, BATCH):
+            driver.batch({"s": pa.table(columns).slice(start, BATCH)})
+        first = told(driver.coordinator)
+        last = driver.coordinator.plans[-1]
+        in_force = driver.coordinator.plan
+    stream = Stream.steady(
+        {name: values[: 3 * BATCH] for name, values in columns.items()}, rate=1e3
+    )
+    second = SimulationEngine(cluster=CLUSTER, batch_tuples=BATCH).run(JOB, stream, Listed(wanted))
+
+    assert [3, 2, 4] == [parallelism for parallelism, _, _ in first]
+    assert first == told(second)
+    assert in_force is last
+    assert second.plan is second.plans[-1]
+
+
+class Listed(Optimizer):
+    """Decides one plan after the other."""
+
+    def __init__(self, plans):
+        self._plans = list(plans)
+
+    def plan(self, topology, cluster, statistics, current):
+        return self._plans.pop(0) if self._plans else Plan()
 
 
 def test_the_law_meets_decisions_of_all_kinds():

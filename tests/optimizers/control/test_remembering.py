@@ -160,13 +160,13 @@ def test_an_epoch_that_a_new_plan_cuts_short_is_forgotten():
     cluster, script = Cluster.uniform(2), Script()
     loop = ControlLoop(JOB, cluster, script, Asking(every=2))
     summary = BatchSummary(0, 0, 0.5, (InstanceSummary("a", 0, "node-0", 7, 7, 0.25, 0.0, 3),), {})
-    loop.hear(summary, tuples=7)
+    loop.hear(summary, tuples=7, plan=Plan())
     loop.begin(Layout.of(JOB, cluster, Plan()))
     for _ in range(2):
-        loop.hear(summary, tuples=7)
+        loop.hear(summary, tuples=7, plan=Plan())
         loop.decide(Plan(), Observed(lambda _: SEEN, lambda _: None), Limits())
     for _ in range(2):
-        loop.hear(summary, tuples=7)
+        loop.hear(summary, tuples=7, plan=Plan())
         loop.decide(Plan(), Observed(lambda _: SEEN, lambda _: None), Limits())
     (epoch,) = script.heard[-1].past.epochs
     assert (epoch.batches, epoch.tuples["a"], epoch.nodes, epoch.taken_over) == (

@@ -21,6 +21,8 @@ from optimizers import (
     Statistics,
     Topology,
 )
+from optimizers.control.settings import Asking
+from optimizers.errors import InvalidValueError
 from optimizers.layout import completed
 from optimizers.simulation import Network, SimulationEngine, Stream, Work
 
@@ -249,6 +251,32 @@ def test_a_decision_that_cannot_be_carried_out_is_refused_and_changes_nothing():
         for text in (decision.refused for decision in run.decisions)
     ]
     assert {completed(Plan(), JOB, Cluster.uniform(2))} == set(run.plans)
+
+
+def test_a_run_that_remembers_little_keeps_the_last_batches_and_all_sums():
+    def run(**settings):
+        engine = SimulationEngine(batch_tuples=100, **settings)
+        return engine.run(JOB, stream(), Told(), work=WORK)
+
+    whole, short = run(), run(remember=2)
+
+    assert 4 == len(whole.batches)
+    assert whole.batches[2:] == short.batches
+    assert whole.plans[2:] == short.plans
+    assert [1, 2] == [said.after for said in short.decisions]
+    assert whole.totals == short.totals
+
+
+def test_decisions_while_batches_go_on_are_not_simulated():
+    with pytest.raises(InvalidValueError, match="meanwhile=True means nothing to a simulation"):
+        SimulationEngine(meanwhile=True)
+
+
+def test_an_engine_is_asked_by_the_same_settings_as_on_spark_with_other_defaults():
+    engine = SimulationEngine(every=5, drift=0.2, remember=7)
+
+    assert Asking(every=5, drift=0.2, remember=7) == Asking.of(engine)
+    assert (1, None) == (SimulationEngine().every, SimulationEngine().drift)
 
 
 def test_epochs_can_be_told_by_seconds():
