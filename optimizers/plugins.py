@@ -10,8 +10,10 @@ only when its strategy is asked for.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -29,6 +31,7 @@ from grouping.groupings import (
     TwoChoices,
     WChoices,
 )
+from optimizers.control.engine import Engine
 from optimizers.entry_points import imported, offered, place_of
 from optimizers.errors import PenstockError, PluginError, UnknownNameError
 from optimizers.optimizer import Optimizer
@@ -50,6 +53,8 @@ from optimizers.strategies.osg_published import PublishedOsg
 from sketches.values import FrozenMap
 
 GROUP = "penstock.optimizers"
+
+_DEFAULT_ENGINE = "optimizers.spark.local_engine:local_engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,13 @@ def create(name: str, **settings: Any) -> Optimizer:
             "subclass one of them"
         )
     return made
+
+
+def default_engine() -> AbstractContextManager[Engine]:
+    """Return the engine that runs comparisons that name none, for a ``with`` statement."""
+    module, _, name = _DEFAULT_ENGINE.partition(":")
+    engine: AbstractContextManager[Engine] = getattr(import_module(module), name)()
+    return engine
 
 
 def _make(point: EntryPoint, **settings: Any) -> object:

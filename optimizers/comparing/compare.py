@@ -1,18 +1,16 @@
 """`compare`: runs a comparison. The modules that do the work are imported when it is called."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from optimizers.comparing.comparison import Comparison
 from optimizers.control.engine import Engine
 from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
+from optimizers.plugins import default_engine
 from optimizers.topology import Topology
-
-_EVERY = 3  # batches between decisions, by default
 
 Rows = Any
 """The tuples of a batch: a DataFrame or an Arrow table, or one for each source by its name."""
@@ -68,20 +66,11 @@ def compare(  # noqa: PLR0913
     Raises:
         InvalidValueError: there is no variant, or there are not more batches than are left out.
     """
-    # The work needs Spark and Arrow, which planning alone need not load.
+    # The work needs Arrow, which planning alone need not load.
     from optimizers.comparing.runner import check_variants, run_comparison  # noqa: PLC0415
 
     check_variants(variants, warm_up)
-    with _default_engine() if engine is None else nullcontext(engine) as given:
+    with default_engine() if engine is None else nullcontext(engine) as given:
         return run_comparison(
             topology, source, variants, engine=given, warm_up=warm_up, title=title, watch=watch
         )
-
-
-@contextmanager
-def _default_engine() -> Iterator[Engine]:
-    """Return Spark on this machine, in a folder that is removed afterwards."""
-    from optimizers.spark.engine import SparkEngine  # noqa: PLC0415
-
-    with TemporaryDirectory(prefix="penstock-compare-") as folder:
-        yield SparkEngine(checkpoint=folder, every=_EVERY)
