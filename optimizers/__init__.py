@@ -32,12 +32,14 @@ from optimizers.cluster import Cluster, Node
 from optimizers.comparing import Comparison, compare
 from optimizers.deployment import Deployment
 from optimizers.errors import PenstockError, PlanConflictError, PlanError, TopologyError
+from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.migration import GroupMove, Migration
 from optimizers.operators import Edge, OnError, Operator
 from optimizers.optimizer import Optimizer
+from optimizers.past import Past
 from optimizers.plan import Note, Plan
 from optimizers.statistics import (
     EdgeStatistics,
@@ -46,6 +48,7 @@ from optimizers.statistics import (
     Probe,
     Statistics,
 )
+from optimizers.strategies.aeolus import Aeolus
 from optimizers.strategies.albic import Albic
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Fixed, Hash
@@ -57,6 +60,7 @@ from sketches.cost_sketch import CostSketch
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aeolus",
     "Albic",
     "BatchTime",
     "Chain",
@@ -69,6 +73,7 @@ __all__ = [
     "Edge",
     "EdgeStatistics",
     "Everywhere",
+    "Execution",
     "Fields",
     "Fixed",
     "FullKnowledge",
@@ -95,6 +100,7 @@ __all__ = [
     "Optimizer",
     "Osg",
     "PartialKey",
+    "Past",
     "PenstockError",
     "Plan",
     "PlanConflictError",

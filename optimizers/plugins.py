@@ -6,7 +6,8 @@ A package offers strategies in its ``pyproject.toml``::
     calmer = "calmer_streams:Calmer"
 
 An entry may also name a grouping, which is then used `Everywhere` it fits. A package is imported
-only when its strategy is asked for.
+only when its strategy is asked for. A strategy that no package offers goes by its import path,
+``"calmer_streams:Calmer"``.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,8 +33,8 @@ from grouping.groupings import (
     WChoices,
 )
 from optimizers.control.engine import Engine
-from optimizers.entry_points import imported, offered, place_of
-from optimizers.errors import PenstockError, PluginError, UnknownNameError
+from optimizers.entry_points import at_path, imported, offered, offered_as, place_of
+from optimizers.errors import PenstockError, PluginError
 from optimizers.optimizer import Optimizer
 from optimizers.strategies.admission import Admission
 from optimizers.strategies.aeolus import Aeolus
@@ -133,29 +134,31 @@ def registered() -> Mapping[str, Offer]:
     Raises:
         PluginError: two packages offer different strategies under one name.
     """
-    theirs = {
-        name: Offer(name, place_of(point), partial(_make, point))
-        for name, point in offered(GROUP, "strategy", _OURS).items()
-    }
-    return FrozenMap({**_OURS, **theirs})
+    theirs = offered(GROUP, "strategy", _OURS)
+    return FrozenMap({**_OURS, **{name: _offer(point) for name, point in theirs.items()}})
 
 
 def create(name: str, **settings: Any) -> Optimizer:
-    """Make the strategy of that name, with these settings.
+    """Make the strategy of that name or import path, with these settings.
 
     >>> create("locality", worth=0)
     Locality(..., worth=0, ...)
     >>> create("partial-key", choices=3)
     Everywhere(grouping=PartialKey(choices=3))
+    >>> create("optimizers.strategies.fixed:Hash")
+    Hash()
+
+    Args:
+        name: the name of one of ours or of an installed package's, or ``"module:name"`` of a class,
+            of a function that makes a strategy, or of a strategy.
+        settings: for the class or function.
 
     Raises:
-        UnknownNameError: there is no such strategy.
-        PluginError: it cannot be imported, or made, or is neither an `Optimizer` nor a `Grouping`.
+        UnknownNameError: there is no strategy of that name.
+        PluginError: it cannot be imported, or made, or is neither an `Optimizer` nor a `Grouping`;
+            or two packages offer different strategies under the name.
     """
-    known = registered()
-    if name not in known:
-        raise UnknownNameError.among("strategy", name, known)
-    offer = known[name]
+    offer = _offer_of(name)
     try:
         made = offer.factory(**settings)
     except PenstockError:
@@ -172,6 +175,18 @@ def create(name: str, **settings: Any) -> Optimizer:
     return made
 
 
+def _offer_of(name: str) -> Offer:
+    if name in _OURS:
+        return _OURS[name]
+    if ":" in name:
+        return Offer(name, "by its import path", partial(_make, at_path(name)))
+    return _offer(offered_as(GROUP, "strategy", name, _OURS))
+
+
+def _offer(point: EntryPoint) -> Offer:
+    return Offer(point.name, place_of(point), partial(_make, point))
+
+
 def default_engine() -> AbstractContextManager[Engine]:
     """Return the engine that runs comparisons that name none, for a ``with`` statement."""
     module, _, name = _DEFAULT_ENGINE.partition(":")
@@ -180,4 +195,8 @@ def default_engine() -> AbstractContextManager[Engine]:
 
 
 def _make(point: EntryPoint, **settings: Any) -> object:
-    return imported(point, f"strategy {point.name!r} {place_of(point)}")(**settings)
+    where = f" {place_of(point)}" if point.group else ""
+    found = imported(point, f"strategy {point.name!r}{where}")
+    if isinstance(found, Optimizer | Grouping) and not settings:
+        return found
+    return found(**settings)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -154,9 +155,32 @@ def test_the_front_door_has_every_grouping_and_only_the_errors_of_jobs_and_plans
     classes = ((name, getattr(optimizers, name)) for name in optimizers.__all__)
     errors = {n for n, kind in classes if isinstance(kind, type) and issubclass(kind, Exception)}
 
+    assert {"Aeolus", "Albic", "Locality", "Osg"} <= set(optimizers.__all__)
     assert groupings <= set(optimizers.__all__)
     assert groupings <= set(grouping.__all__)
     assert {"PenstockError", "PlanConflictError", "PlanError", "TopologyError"} == errors
+
+
+def test_all_that_statistics_hold_is_at_the_front_door():
+    exported = [value for value in vars(optimizers).values() if isinstance(value, type)]
+    ours = {
+        kind
+        for kind in held_by(optimizers.Statistics)
+        if kind.__module__.partition(".")[0] == "optimizers"
+    }
+
+    assert optimizers.Execution in ours
+    assert set() == {kind.__name__ for kind in ours} - {kind.__name__ for kind in exported}
+
+
+def held_by(kind):
+    """Return the classes that the annotations of a dataclass name, however deep."""
+    waiting, found = list(get_type_hints(kind).values()), set()
+    while waiting:
+        hint = waiting.pop()
+        waiting += get_args(hint)
+        found |= {hint} if isinstance(hint, type) else set()
+    return found
 
 
 def test_every_name_that_a_package_exports_is_there():

@@ -98,9 +98,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="variants",
         action="append",
         metavar="VARIANT",
-        help="a strategy (see `penstock strategies`), as in 'locality(worth=0)' with settings, or "
-        "NAME=STRATEGY+STRATEGY; the first is what others are measured against (default: "
-        f"{', '.join(DEFAULT)})",
+        help="a strategy (see `penstock strategies`), or the module:Class of your own, as in "
+        "'locality(worth=0)' with settings, or NAME=STRATEGY+STRATEGY; the first is what others "
+        f"are measured against (default: {', '.join(DEFAULT)})",
     )
     add(
         "--engine",
@@ -138,7 +138,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare, print the result, and return the exit code: 1 if results are wrong."""
     console, errors = Output(), Output(stderr=True)
-    if ":" in options.workload and (here := str(Path.cwd())) not in sys.path:
+    asked = [options.workload, *(options.variants or ())]
+    if any(":" in each for each in asked) and (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # where a module of the user's is
     chosen = workload(options.workload)
     variants = variants_of(options.variants or DEFAULT)

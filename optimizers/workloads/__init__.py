@@ -12,8 +12,8 @@ imported only when its workload is asked for.
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 
-from optimizers.entry_points import imported, offered, place_of
-from optimizers.errors import PenstockError, PluginError, UnknownNameError
+from optimizers.entry_points import at_path, imported, offered, offered_as, place_of
+from optimizers.errors import PenstockError, PluginError
 from optimizers.workloads.edits import EDITS
 from optimizers.workloads.flights import AIRLINE
 from optimizers.workloads.posts import SHUFFLED, TRENDING
@@ -38,7 +38,8 @@ def listed() -> Mapping[str, str]:
         PluginError: two packages offer different workloads under one name.
     """
     ours = {name: found.about for name, found in WORKLOADS.items()}
-    theirs = {name: place_of(point) for name, point in _offered().items()}
+    found = offered(GROUP, "workload", WORKLOADS)
+    theirs = {name: place_of(point) for name, point in found.items()}
     return FrozenMap({**ours, **theirs})
 
 
@@ -55,20 +56,15 @@ def workload(name: str) -> Workload:
 
     Raises:
         UnknownNameError: there is no workload of that name.
-        PluginError: it cannot be imported, or made, or is no `Workload`.
+        PluginError: it cannot be imported, or made, or is no `Workload`; or two packages offer
+            different ones under the name.
     """
     if name in WORKLOADS:
         return WORKLOADS[name]
     if ":" in name:
-        return _made(EntryPoint(name, name, GROUP), f"workload {name!r}")
-    theirs = _offered()
-    if name not in theirs:
-        raise UnknownNameError.among("workload", name, [*WORKLOADS, *theirs])
-    return _made(theirs[name], f"workload {name!r} {place_of(theirs[name])}")
-
-
-def _offered() -> dict[str, EntryPoint]:
-    return offered(GROUP, "workload", WORKLOADS)
+        return _made(at_path(name), f"workload {name!r}")
+    point = offered_as(GROUP, "workload", name, WORKLOADS)
+    return _made(point, f"workload {name!r} {place_of(point)}")
 
 
 def _made(point: EntryPoint, where: str) -> Workload:

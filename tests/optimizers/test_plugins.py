@@ -206,6 +206,65 @@ def test_two_packages_that_offer_one_name_are_both_named(monkeypatch):
         plugins.registered()
 
 
+def test_only_the_name_that_two_packages_offer_is_refused(monkeypatch):
+    offers = [("calmer", "one"), ("calmer", "other"), ("locality", "other"), ("fine", "math")]
+    points = [EntryPoint(name, f"{module}:Calmer", plugins.GROUP) for name, module in offers]
+    points.append(EntryPoint("good", "grouping.groupings:Shuffle", plugins.GROUP))
+    monkeypatch.setattr("optimizers.entry_points.entry_points", lambda group: points)
+
+    assert Locality() == plugins.create("locality")
+    assert Everywhere(Shuffle()) == plugins.create("good")
+    with pytest.raises(PluginError, match=r"as one:Calmer and .* as other:Calmer; uninstall"):
+        plugins.create("calmer")
+    with pytest.raises(UnknownNameError, match=r"unknown strategy 'calm'; known: .*'good'"):
+        plugins.create("calm")
+
+
+GREEDY = Locality(worth=3)
+
+
+@pytest.fixture
+def importable(monkeypatch):
+    monkeypatch.setitem(sys.modules, "my_strategies", sys.modules[__name__])
+
+
+def greedy(worth=0):
+    return Locality(worth=worth)
+
+
+def test_a_strategy_without_a_package_goes_by_its_import_path(importable):
+    assert Hash() == plugins.create("optimizers.strategies.fixed:Hash")
+    assert Locality(worth=0) == plugins.create("my_strategies:greedy")
+    assert Locality(worth=2) == plugins.create("my_strategies:greedy", worth=2)
+    assert GREEDY is plugins.create("my_strategies:GREEDY")
+    assert Locality.published() == plugins.create("my_strategies:Locality.published")
+    assert Everywhere(PartialKey(3)) == plugins.create("my_strategies:PartialKey", choices=3)
+
+
+@pytest.mark.parametrize(
+    ("path", "settings", "complaint"),
+    [
+        ("no_such_module:Greedy", {}, "cannot be imported: ModuleNotFoundError"),
+        ("my_strategies:Greedy", {}, "cannot be imported: AttributeError"),
+        ("my_strategies:", {}, "cannot be imported: "),
+        (":Greedy", {}, "cannot be imported: "),
+        ("builtins:dict", {}, "is a dict, and neither an Optimizer nor a Grouping; subclass one"),
+        ("my_strategies:PYPROJECT", {}, "cannot be made from {}: 'str' object is not callable"),
+        ("my_strategies:GREEDY", {"worth": 1}, "cannot be made from {'worth': 1}"),
+        ("my_strategies:greedy", {"colour": 1}, "cannot be made from {'colour': 1}"),
+    ],
+)
+def test_an_import_path_of_no_strategy_is_refused_in_a_line(importable, path, settings, complaint):
+    with pytest.raises(PluginError) as caught:
+        plugins.create(path, **settings)
+
+    told = str(caught.value)
+    assert told.startswith(f"strategy {path!r}")
+    assert complaint in told
+    assert "uninstall" not in told
+    assert "\n" not in told
+
+
 def test_the_same_strategy_found_twice_is_one(monkeypatch):
     points = [EntryPoint("calmer", "one:Calmer", plugins.GROUP)] * 2
     monkeypatch.setattr("optimizers.entry_points.entry_points", lambda group: points)

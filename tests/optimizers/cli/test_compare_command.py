@@ -103,6 +103,9 @@ def test_it_runs_on_a_cluster_where_one_is_named(asked, tmp_path):
         (["no_such_module:orders"], "workload 'no_such_module:orders' cannot be imported"),
         (["math:pi"], "workload 'math:pi' is a float and no Workload"),
         (["--with", "borealis"], "unknown strategy 'borealis'"),
+        (["--with", "no_such_module:X"], "strategy 'no_such_module:X' cannot be imported: Modul"),
+        (["--with", "math:X"], "strategy 'math:X' cannot be imported: AttributeError"),
+        (["--with", "builtins:dict"], "strategy 'builtins:dict' (by its import path) is a dict"),
         (["--batches", "2"], "batches=2 is out of range; it must be at least 3"),
         (["--scale", "0"], "scale=0.0 is out of range"),
         (["--seed", "-1"], "seed=-1 is out of range"),
@@ -237,3 +240,15 @@ def test_a_workload_may_stand_in_a_module_of_the_working_directory(asked, tmp_pa
     assert 0 == main(["compare", "streams_of_mine:mine", "--scale", "0.01"])
 
     assert "shuffled, scale 0.01, seed 0" == asked["title"]
+
+
+def test_a_strategy_may_stand_in_a_module_of_the_working_directory(asked, tmp_path, monkeypatch):
+    source = "from optimizers import Locality\n\nclass Greedy(Locality):\n    pass\n"
+    (tmp_path / "strategies_of_mine.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    assert 0 == main(["compare", "--with", "hash", "--with", "strategies_of_mine:Greedy(worth=3)"])
+
+    greedy = asked["variants"]["strategies_of_mine:Greedy(worth=3)"]
+    assert ("Greedy", 3) == (type(greedy).__name__, greedy.worth)

@@ -44,6 +44,19 @@ def test_settings_are_written_in_parentheses():
     assert Everywhere(DChoices()) == found["d-choices()"]
 
 
+def test_strategies_go_by_their_import_paths_with_settings_and_in_chains():
+    module = "optimizers.strategies"
+    found = variants_of(
+        [
+            f"{module}.locality:Locality(worth=0)",
+            f"mine={module}.fixed:Hash+{module}.locality:Locality",
+        ]
+    )
+
+    assert Locality(worth=0) == found[f"{module}.locality:Locality(worth=0)"]
+    assert (Hash(), Locality()) == found["mine"].steps
+
+
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [

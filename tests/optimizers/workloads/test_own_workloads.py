@@ -177,6 +177,16 @@ def test_no_package_can_take_a_name_of_ours(monkeypatch):
         listed()
 
 
+def test_only_the_name_that_two_packages_offer_is_refused(monkeypatch):
+    offers = [("orders", "one:orders"), ("orders", "other:orders"), ("mine", "own_workloads:MINE")]
+    points = [EntryPoint(name, value, GROUP) for name, value in offers]
+    monkeypatch.setattr("optimizers.entry_points.entry_points", lambda group: points)
+
+    assert MINE is workload("mine")
+    with pytest.raises(PluginError, match="two packages offer a workload 'orders'"):
+        workload("orders")
+
+
 def test_an_unknown_name_is_refused_with_those_that_are_known(monkeypatch):
     offer(monkeypatch, theirs="no_such_module:theirs")
 
