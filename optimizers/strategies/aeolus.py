@@ -20,11 +20,11 @@ from optimizers.optimizer import Optimizer
 from optimizers.past import MOST_EPOCHS
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies import aeolus_stages as stages
-from optimizers.strategies import aeolus_tuples as tuples
-from optimizers.strategies.aeolus_memory import JOB, memory_of, planned_note
 from optimizers.strategies.aeolus_published import PublishedAeolus
-from optimizers.strategies.observed_dataflow import ObservedDataflow, observed_dataflow
+from optimizers.strategies.parts import aeolus_stages as stages
+from optimizers.strategies.parts import aeolus_tuples as tuples
+from optimizers.strategies.parts.aeolus_memory import JOB, memory_of, planned_note
+from optimizers.strategies.parts.observed_dataflow import ObservedDataflow, observed_dataflow
 from optimizers.topology import Topology
 from sketches import checks
 

@@ -9,7 +9,7 @@ from optimizers.cluster import Cluster
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.observed_dataflow import observed_dataflow
+from optimizers.strategies.parts.observed_dataflow import observed_dataflow
 from optimizers.topology import Topology
 
 

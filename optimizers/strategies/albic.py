@@ -20,10 +20,10 @@ from optimizers.past import RESOURCES
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
 from optimizers.strategies.albic_published import PublishedAlbic
-from optimizers.strategies.group_layout import GroupLayout, hindrance
-from optimizers.strategies.group_loads import GroupLoads
-from optimizers.strategies.migration_budget import MigrationBudget
-from optimizers.strategies.scaling import NodesWanted, grown, nodes_wanted
+from optimizers.strategies.parts.group_layout import GroupLayout, hindrance
+from optimizers.strategies.parts.group_loads import GroupLoads
+from optimizers.strategies.parts.migration_budget import MigrationBudget
+from optimizers.strategies.parts.scaling import NodesWanted, grown, nodes_wanted
 from optimizers.topology import Topology
 from sketches import checks
 from sketches.arrays import Floats

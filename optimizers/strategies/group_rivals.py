@@ -12,9 +12,9 @@ from optimizers.errors import InvalidValueError
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.group_layout import GroupLayout
-from optimizers.strategies.migration_budget import MigrationBudget
-from optimizers.strategies.placing_at_once import placed_at_once
+from optimizers.strategies.parts.group_layout import GroupLayout
+from optimizers.strategies.parts.migration_budget import MigrationBudget
+from optimizers.strategies.parts.placing_at_once import placed_at_once
 from optimizers.topology import Topology
 from sketches import checks
 

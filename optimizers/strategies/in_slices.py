@@ -15,7 +15,7 @@ from optimizers.migration import migration_between
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.strategies.parts.migration_budget import MigrationBudget
 from optimizers.topology import Topology
 from sketches.arrays import Floats
 

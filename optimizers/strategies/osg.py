@@ -13,8 +13,8 @@ from optimizers.operators import Edge
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.free_edges import free_edges, hindrance
 from optimizers.strategies.osg_published import PublishedOsg
+from optimizers.strategies.parts.free_edges import free_edges, hindrance
 from optimizers.topology import Topology
 from sketches import checks
 from sketches.cost_sketch import CostSketch

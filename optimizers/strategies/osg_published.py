@@ -7,7 +7,7 @@ from optimizers.cluster import Cluster
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
-from optimizers.strategies.free_edges import free_edges, hindrance
+from optimizers.strategies.parts.free_edges import free_edges, hindrance
 from optimizers.topology import Topology
 
 

@@ -18,8 +18,8 @@ from optimizers.flow import SourceStatistics
 from optimizers.layout import Layout
 from optimizers.past import Past, PastDecision, PastEpoch
 from optimizers.statistics import EdgeStatistics, OperatorStatistics, Statistics
-from optimizers.strategies.aeolus_stages import present_stages, stage_job
-from optimizers.strategies.observed_dataflow import observed_dataflow
+from optimizers.strategies.parts.aeolus_stages import present_stages, stage_job
+from optimizers.strategies.parts.observed_dataflow import observed_dataflow
 
 COSTS = StageCosts(base=0.1, stage=0.03, task=0.05)
 LEAST = 0.05  # seconds between the beginnings of two batches

@@ -25,7 +25,7 @@ from optimizers.cli import main
 from optimizers.control.summary import BatchSummary, InstanceSummary
 from optimizers.errors import CorruptDataError, InvalidValueError
 from optimizers.strategies.aeolus import Aeolus
-from optimizers.strategies.aeolus_stages import beyond_measured, with_rows
+from optimizers.strategies.parts.aeolus_stages import beyond_measured, with_rows
 
 CONSTANTS = {"base": 0.1, "stage": 0.02, "task": 0.05, "work": 1.5, "row": 2e-6}
 

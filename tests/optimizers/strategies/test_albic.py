@@ -29,7 +29,7 @@ from optimizers.errors import InvalidValueError
 from optimizers.past import Past, PastEpoch, PastGroups
 from optimizers.plugins import create
 from optimizers.simulation import SimulationEngine, Stream, Work
-from optimizers.strategies.migration_budget import USUAL_PACE, MigrationBudget, pace
+from optimizers.strategies.parts.migration_budget import USUAL_PACE, MigrationBudget, pace
 from optimizers.testing import OptimizerContract
 
 GROUPS = 12

@@ -10,9 +10,9 @@ from optimizers.control.question import Question
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
-from optimizers.strategies.group_layout import GroupLayout, hindrance
-from optimizers.strategies.group_loads import GroupLoads
-from optimizers.strategies.migration_budget import MigrationBudget
+from optimizers.strategies.parts.group_layout import GroupLayout, hindrance
+from optimizers.strategies.parts.group_loads import GroupLoads
+from optimizers.strategies.parts.migration_budget import MigrationBudget
 
 
 def placed_at_once(

@@ -8,7 +8,7 @@ import numpy as np
 from optimizers.loads import GroupStatistics
 from optimizers.past import RESOURCES
 from optimizers.statistics import Statistics
-from optimizers.strategies.group_layout import movable
+from optimizers.strategies.parts.group_layout import movable
 from optimizers.topology import Topology
 from sketches.arrays import Floats
 

@@ -3,7 +3,7 @@
 from batching.steadiness import Steadiness
 from optimizers.past import Past, PastDecision, PastEpoch
 from optimizers.statistics import Statistics
-from optimizers.strategies.aeolus_memory import Memory, memory_of, planned_note
+from optimizers.strategies.parts.aeolus_memory import Memory, memory_of, planned_note
 
 BY = "Aeolus"
 

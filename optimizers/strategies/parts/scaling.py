@@ -13,8 +13,8 @@ from optimizers.deployment import Deployment
 from optimizers.layout import Layout
 from optimizers.past import PastEpoch
 from optimizers.statistics import Statistics
-from optimizers.strategies.group_layout import GroupLayout
-from optimizers.strategies.group_loads import TUPLES
+from optimizers.strategies.parts.group_layout import GroupLayout
+from optimizers.strategies.parts.group_loads import TUPLES
 from sketches.arrays import Floats
 
 _BUSY = 0.95  # of the time: a node that works that much may have no time to spare

@@ -13,7 +13,7 @@ from grouping.placement.scaling import Demand, ScalingRule, scaled
 from optimizers import Albic, Cluster, Deployment, GroupStatistics, Layout, Plan, Statistics
 from optimizers.errors import InvalidValueError
 from optimizers.past import Past, PastDecision, PastEpoch
-from optimizers.strategies.scaling import grown
+from optimizers.strategies.parts.scaling import grown
 from optimizers.testing import OptimizerContract
 
 
