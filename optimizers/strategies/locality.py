@@ -16,8 +16,8 @@ from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.key_layout import Division, KeyLayout
 from optimizers.strategies.locality_published import PublishedLocality
+from optimizers.strategies.parts.key_layout import Division, KeyLayout
 from optimizers.strategies.parts.keyed_hops import decidable_pairs, hindrance
 from optimizers.topology import Topology
 from sketches import checks

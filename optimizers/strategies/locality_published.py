@@ -9,7 +9,7 @@ from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.statistics import Probe, Statistics
-from optimizers.strategies.key_layout import KeyLayout
+from optimizers.strategies.parts.key_layout import KeyLayout
 from optimizers.strategies.parts.keyed_hops import decidable_pairs, hindrance
 from optimizers.topology import Topology
 from sketches import checks

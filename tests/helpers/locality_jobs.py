@@ -5,7 +5,7 @@ import numpy as np
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers import Cluster, Plan, Statistics, Topology
 from optimizers.layout import Layout
-from optimizers.strategies.key_layout import KeyLayout
+from optimizers.strategies.parts.key_layout import KeyLayout
 
 NODES = 4
 HOP = ("a", "b")

@@ -15,7 +15,7 @@ from optimizers.layout import Layout
 from optimizers.runtime.state.file import read_states
 from optimizers.runtime.state.table import key_names
 from optimizers.statistics import Probe
-from optimizers.strategies.key_layout import KeyLayout
+from optimizers.strategies.parts.key_layout import KeyLayout
 
 HOP = ("a", "b")
 GROUPS = 8

@@ -48,7 +48,7 @@ from optimizers import (
 from optimizers.layout import Layout, completed
 from optimizers.runtime.state import cache
 from optimizers.simulation import SimulationEngine, Stream, Work
-from optimizers.strategies.key_layout import KeyLayout
+from optimizers.strategies.parts.key_layout import KeyLayout
 
 STATE = 10.0
 

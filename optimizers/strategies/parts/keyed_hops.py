@@ -1,7 +1,7 @@
 """The pairs of keyed operators that tables can bring together, and why there may be none."""
 
 from optimizers.statistics import Statistics
-from optimizers.strategies.key_layout import Hops, one_owner_a_key
+from optimizers.strategies.parts.key_layout import Hops, one_owner_a_key
 from optimizers.topology import Topology
 
 

@@ -13,7 +13,7 @@ from grouping.routing_table import RoutingTable
 from optimizers import Cluster, Plan, Topology
 from optimizers.folds import Count
 from optimizers.layout import Layout
-from optimizers.strategies.key_layout import KeyLayout
+from optimizers.strategies.parts.key_layout import KeyLayout
 from sketches.keys import as_keys
 
 KEYS = [f"key {n}" for n in range(500)]

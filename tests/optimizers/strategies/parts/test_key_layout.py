@@ -22,7 +22,7 @@ from optimizers import (
     Topology,
 )
 from optimizers.layout import Layout
-from optimizers.strategies.key_layout import KeyLayout, one_owner_a_key
+from optimizers.strategies.parts.key_layout import KeyLayout, one_owner_a_key
 
 HOP = ("a", "b")
 PAIRS = KeyPairs(np.arange(40), np.arange(40) % 20, np.ones(40))
