@@ -144,9 +144,3 @@ class BatchTime:
             tuple(record.each("stages", StageTime.from_record)),
             record.take("commit", float),
         )
-
-    @classmethod
-    def of_record(cls, record: Record, name: str) -> "BatchTime | None":
-        """Take it from a field of a record; None where it is absent or null."""
-        found = record.optional(name, dict)
-        return None if found is None else Record(found, name).into(cls.from_record)

@@ -93,10 +93,6 @@ class Followers:
             seen |= new
         return int(seen.sum()) - 1, edges
 
-    def efforts(self, depth: int = 3) -> Integers:
-        """Return for each user how many edges it takes to compute their reach."""
-        return np.array([self.reach(user, depth)[1] for user in range(len(self))])
-
     def _followers(self, users: Integers) -> Integers:
         """Return the followers of some users, one's after the other's."""
         counts = self.counts[users]

@@ -1,7 +1,6 @@
 """What schedulers and instances tell each other in online shuffle grouping."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from sketches.checks import number, weights, whole
 from sketches.errors import InvalidValueError
@@ -74,7 +73,3 @@ class Matrices:
         if mean < 0:
             raise InvalidValueError(f"mean={mean!r} is negative; no tuple takes less than no time")
         object.__setattr__(self, "mean", mean)
-
-
-Reply: TypeAlias = Answer | Matrices
-"""What an instance may send."""
