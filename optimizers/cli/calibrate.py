@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from optimizers.calibrating import Bench, LocalBench, calibrated
 from optimizers.calibration import Calibration
+from optimizers.cli.calibration_jobs import Bench, LocalBench, calibrated
 from optimizers.cli.writable import check_writable
 from optimizers.cluster import Cluster
 from optimizers.control.summary import BatchSummary

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from optimizers.cli.variants import DEFAULT, variants_of
 from optimizers.cli.writable import check_writable
 from optimizers.comparing import Comparison, Step, compare
-from optimizers.comparing.variants import DEFAULT, variants_of
 from optimizers.control.engine import Engine
 from optimizers.errors import InvalidValueError
 from optimizers.workloads import Workload, workload

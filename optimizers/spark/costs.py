@@ -15,11 +15,11 @@ from optimizers.error_boundary import front_door
 from optimizers.errors import FunctionError, InvalidValueError, PenstockError
 from optimizers.folds.rows import RowFunction, as_batches
 from optimizers.runtime.observe.busy_clock import BusyClock
-from optimizers.runtime.observe.call_costs import KEY, CallCosts
 from optimizers.runtime.observe.cost_meter import CostMeter
 from optimizers.runtime.observe.cost_tally import COUNT, SECONDS, count_costs
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.spark import checks
+from optimizers.spark.call_costs import KEY, CallCosts
 from optimizers.spark.muted_logs import muted
 from optimizers.spark.shipping import ship
 from optimizers.spark.task_errors import as_penstock_errors

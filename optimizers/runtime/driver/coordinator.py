@@ -27,6 +27,7 @@ from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.driver.assignment import Assignment
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
+from optimizers.runtime.driver.delivery import check_delivery
 from optimizers.runtime.driver.inflow import Inflow
 from optimizers.runtime.driver.learned import Learned
 from optimizers.runtime.driver.redeclaring import redeclared
@@ -37,7 +38,6 @@ from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.log.records import Commit
 from optimizers.runtime.state.after import state_after
 from optimizers.runtime.state.schema import Columns, columns_after, key_types
-from optimizers.runtime.task.delivery import check_delivery
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
 from optimizers.statistics import Probe, Statistics

@@ -4,8 +4,8 @@ from optimizers.cluster import Cluster
 from optimizers.control.loop import Pasts
 from optimizers.runtime.driver.collector import EpochCollector
 from optimizers.runtime.driver.state_sizes import StateSizes
+from optimizers.runtime.driver.trials import Trials
 from optimizers.runtime.observe.call_models import CallModels
-from optimizers.runtime.observe.trials import Trials
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import StateFiles
 from optimizers.statistics import Statistics

@@ -11,6 +11,7 @@ from optimizers import Cluster, Plan, Topology
 from optimizers.layout import Layout
 from optimizers.runtime import work as work_module
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
+from optimizers.runtime.driver.delivery import check_delivery
 from optimizers.runtime.driver.summary import summary_of
 from optimizers.runtime.observe.adding_up import added_up
 from optimizers.runtime.observe.observation import Observation
@@ -18,7 +19,6 @@ from optimizers.runtime.state.after import state_after
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import collecting
 from optimizers.runtime.task.collecting import collector, passed_on
-from optimizers.runtime.task.delivery import check_delivery
 from optimizers.runtime.task.reports import Reports, TaskReport
 from optimizers.runtime.work import Settings, Work
 from optimizers.statistics import Probe

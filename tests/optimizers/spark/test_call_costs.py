@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.runtime.observe.call_costs import CallCosts
+from optimizers.spark.call_costs import CallCosts
 
 COSTS = st.lists(st.floats(0, 10), min_size=1, max_size=6)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from grouping.groupings import DChoices
-from optimizers.comparing.variants import DEFAULT, variants_of
+from optimizers.cli.variants import DEFAULT, variants_of
 from optimizers.errors import InvalidValueError, PluginError, UnknownNameError
 from optimizers.strategies.everywhere import Everywhere
 from optimizers.strategies.fixed import Hash

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optimizers import Cluster, LocalOrShuffle, Plan, Topology
 from optimizers.errors import DeliveryError
 from optimizers.layout import Layout
-from optimizers.runtime.task.delivery import check_delivery
+from optimizers.runtime.driver.delivery import check_delivery
 from optimizers.runtime.task.flows import CHECKED, NO_FLOWS, FlowCounter
 from optimizers.runtime.task.parcels import Parcel
 from optimizers.runtime.task.reports import Reports, TaskReport

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from batching.stages import StageJob, Stages
-from optimizers.calibrating import (
+from optimizers.calibration import Calibration
+from optimizers.cli import main
+from optimizers.cli.calibration_jobs import (
     GRID,
     LocalBench,
     Setting,
@@ -20,8 +22,6 @@ from optimizers.calibrating import (
     rows_of,
     worked,
 )
-from optimizers.calibration import Calibration
-from optimizers.cli import main
 from optimizers.control.summary import BatchSummary, InstanceSummary
 from optimizers.errors import CorruptDataError, InvalidValueError
 from optimizers.strategies.aeolus import Aeolus
