@@ -36,9 +36,9 @@ class FlushRules:
     """When a buffer is sent; what comes first.
 
     Attributes:
-        rows: once it has so many tuples.
-        bytes: once its tuples have so many bytes; None for no such limit.
-        seconds: once its first tuple has waited so long; None for until the end of the stream.
+        rows: once it has this number of tuples.
+        bytes: once its tuples have this number of bytes; None for no such limit.
+        seconds: once its first tuple has waited this long; None for until the end of the stream.
     """
 
     rows: int

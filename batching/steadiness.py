@@ -7,7 +7,7 @@ from statistics import median
 from batching.admission.controller import share
 from sketches.checks import whole
 
-_FEW = 10  # one in so many does not count for a lower level: those in which it fell are above it
+_FEW = 10  # the highest tenth does not count for a lower level: the load was still falling then
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class PlanConflictError(PlanError):
         subject: the operator, edge or node it is about.
         first: the value in the left plan.
         second: the value in the right plan.
-        where: who made the second plan, as a beginning of the message; may be empty.
+        where: what made the second plan, as a beginning of the message; may be empty.
     """
 
     def __init__(

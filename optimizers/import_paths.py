@@ -18,7 +18,7 @@ def reference_to(function: Callable[..., Any] | str) -> str:
     'math:sqrt'
     """
     if not callable(function) and not isinstance(function, str):
-        raise TopologyError(f"{function!r} is not a function; give one, or its place")
+        raise TopologyError(f"{function!r} is not a function; give one, or its import path")
     if isinstance(function, str):
         if not _REFERENCE.fullmatch(function):
             raise TopologyError(f"{function!r} is not an import path; write 'package.module:name'")
@@ -28,16 +28,18 @@ def reference_to(function: Callable[..., Any] | str) -> str:
     reference = f"{module}:{name}"
     if None in (module, name) or module == "__main__" or not _REFERENCE.fullmatch(reference):
         raise TopologyError(
-            f"{function!r} has no place to be found at again; "
+            f"{function!r} cannot be imported by its name; "
             "define it at the top level of a module that can be imported"
         )
     if function_at(reference) is not function:
-        raise TopologyError(f"{function!r} is not what stands at {reference!r}; give that one")
+        raise TopologyError(
+            f"{function!r} is not what is imported from {reference!r}; give that one"
+        )
     return reference
 
 
 def function_at(reference: str) -> Callable[..., Any]:
-    """Import the function that stands at this place."""
+    """Import the function at this import path."""
     module, _, path = reference_to(reference).partition(":")
     try:
         found: Any = importlib.import_module(module)

@@ -14,8 +14,8 @@ class BackgroundAnswer:
     METIS and most of NumPy let other threads run. The end of the process does not wait for it.
 
     Args:
-        question: what it is asked.
-        optimizer: who.
+        question: the question.
+        optimizer: answers it.
     """
 
     def __init__(self, question: Question, optimizer: Optimizer) -> None:

@@ -72,7 +72,7 @@ class Engine(Protocol):
         Args:
             topology: the job.
             source: the tuples of each source, as the engine takes them.
-            optimizer: who decides; None for keys by hash.
+            optimizer: decides what changes; None for keys by hash.
         """
 
     def harness(self, topology: Topology) -> "Harness":

@@ -88,7 +88,7 @@ class ControlLoop:
     Args:
         topology: the job as declared.
         cluster: the machines.
-        optimizer: who decides.
+        optimizer: decides what changes.
         asking: when it is asked.
         provisioning: gets the machines that plans want; by default plans only advise.
 

@@ -69,7 +69,7 @@ class Provisioning:
     """The requests to a provisioner, and their outcomes.
 
     Args:
-        provisioner: who acquires nodes and gives them back; None where plans only advise.
+        provisioner: acquires nodes and gives them back; None where plans only advise.
         patience: seconds after which a request is late, which is reported once, and after which a
             request that failed is made again.
     """

@@ -30,7 +30,7 @@ class Control:
     Args:
         topology: the job as declared.
         machines: the machines as they come and go.
-        optimizer: who decides.
+        optimizer: decides what changes.
         asking: when it is asked.
         running: the run.
         observer: collects the statistics that are asked for.

@@ -34,7 +34,7 @@ class EdgeRun:
         grouping: how tuples are spread.
         instances: how many instances they are spread over.
         columns: the columns of their keys; none where the edge has no key.
-        ownership: who owns which key; None where keys have no owner.
+        ownership: the owners of keys; None where keys have no owner.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ class SimulationTrial:
         engine: simulates the jobs.
         topology: the job.
         cluster: the machines.
-        optimizer: who decides.
+        optimizer: decides what changes.
     """
 
     def __init__(

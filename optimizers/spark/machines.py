@@ -44,8 +44,8 @@ class Machines:
         elif len(self._hosts) > 1:
             self.cluster = Cluster(self._nodes())
         else:
-            self.cluster = self._thought(max(op.parallelism for op in topology.operators))
-        self._thought_of = given is not None or len(self._hosts) < 2
+            self.cluster = self._virtual(max(op.parallelism for op in topology.operators))
+        self._is_virtual = given is not None or len(self._hosts) < 2
         self._pins = self._new_pins()
 
     def look(self) -> Cluster:
@@ -63,11 +63,11 @@ class Machines:
         self._hosts = hosts
         if self._given is not None:
             self.cluster = self._filled(self._given)
-        elif len(hosts) > 1 or not self._thought_of:
+        elif len(hosts) > 1 or not self._is_virtual:
             self.cluster = self.cluster.became(self._nodes())
-            self._thought_of = False
+            self._is_virtual = False
         else:
-            self.cluster = self._thought(len(self.cluster.nodes))
+            self.cluster = self._virtual(len(self.cluster.nodes))
         self.rest()
         self._pins = self._new_pins()
         return self.cluster
@@ -144,8 +144,8 @@ class Machines:
             nodes.append(replace(node, **sizes))
         return replace(given, nodes=tuple(nodes))
 
-    def _thought(self, count: int) -> Cluster:
-        """Return nodes that are only thought of, and that have a part each of what is there."""
+    def _virtual(self, count: int) -> Cluster:
+        """Return virtual nodes, each with an equal part of the memory that is there."""
         here, facts = self._survey.here, self._survey.of(self._hosts)
         memory = self._memory(facts if here is None else {"here": here})
         each = sum(memory.values()) / count if memory else None

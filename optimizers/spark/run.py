@@ -68,7 +68,7 @@ class Run:
         engine: runs it.
         session: the session.
         topology: the job.
-        optimizer: who decides.
+        optimizer: decides what changes.
         handlers: the functions that get the job's output; None where it is not handed out.
         limits: what plans cannot ask of the sources.
 

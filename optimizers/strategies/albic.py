@@ -91,7 +91,7 @@ class Albic(Optimizer):
         object.__setattr__(self, "max_load_distance", distance)
         if self.resource is not None and self.resource not in RESOURCES:
             raise InvalidValueError(
-                f"resource={self.resource!r} is no resource; use one of {', '.join(RESOURCES)}"
+                f"resource={self.resource!r} is not a resource; use one of {', '.join(RESOURCES)}"
             )
         if not isinstance(self.by_stage, bool):
             raise InvalidValueError(f"by_stage={self.by_stage!r} is not a bool; give True or False")

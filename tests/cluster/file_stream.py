@@ -27,7 +27,7 @@ class FileStream:
         folder: for its input and its checkpoint.
         job: the job.
         schema: of the tuples, as Spark writes it.
-        optimizer: who decides.
+        optimizer: decides what changes.
         made: makes of what is read what is let in; by default that is the same.
         parts: in how many parts of about equal size a file is read, each by a task of its own.
         size: of a file, in bytes, where it is read in parts.

@@ -32,7 +32,7 @@ class StagedEngine:
     Args:
         topology: the job.
         seconds: what each operator works for a tuple.
-        strategy: who decides.
+        strategy: decides what changes.
         rate: the tuples a second that come at a time.
         costs: what a batch takes beside its work.
         slots: how many tasks run at a time.

@@ -69,13 +69,16 @@ def test_a_function_that_can_be_imported_goes_by_its_place(function, place):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda batch: batch, ["<lambda>", "no place", "top level of a module"]),
-        (local_function(), ["<locals>", "no place"]),
-        (functools.partial(math.pow, 2), ["functools.partial", "no place"]),
-        (Holder(), ["Holder object", "no place"]),
-        (operator.itemgetter("x"), ["itemgetter", "no place"]),
-        (IMPOSTOR, ["twin", "not what stands at"]),
-        (Holder().method, ["method", "not what stands at"]),
+        (
+            lambda batch: batch,
+            ["<lambda>", "cannot be imported by its name", "top level of a module"],
+        ),
+        (local_function(), ["<locals>", "cannot be imported by its name"]),
+        (functools.partial(math.pow, 2), ["functools.partial", "cannot be imported by its name"]),
+        (Holder(), ["Holder object", "cannot be imported by its name"]),
+        (operator.itemgetter("x"), ["itemgetter", "cannot be imported by its name"]),
+        (IMPOSTOR, ["twin", "not what is imported from"]),
+        (Holder().method, ["method", "not what is imported from"]),
     ],
     ids=lambda value: type(value).__name__ if callable(value) else "",
 )

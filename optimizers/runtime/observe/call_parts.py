@@ -45,7 +45,7 @@ def part_of(
     if rest != 1 or len(places) < 2:
         return None
     way, share = turns % 3, turns // 3 % _PART
-    # 1. A stretch of the ring; of few keys, so many as there are.
+    # 1. A stretch of the ring; all of it where there are few keys.
     width = max(1, len(places) // (_PART // 2 if way == 1 else _PART))
     first = share * (len(places) - width) // (_PART - 1)
     rows = np.flatnonzero((numbers >= first) & (numbers < first + width))

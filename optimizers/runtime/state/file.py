@@ -153,7 +153,7 @@ def write_state(location: Location, attempt: Attempt, rows: pa.Table, *, kind: K
 
     Args:
         location: the checkpoint.
-        attempt: who writes it.
+        attempt: the attempt of the task that writes it.
         rows: the state, or its changes (see `optimizers.runtime.state.table`).
         kind: whether the rows are all there are, or changes.
 

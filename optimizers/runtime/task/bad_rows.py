@@ -27,7 +27,7 @@ ASIDE = pa.schema(
         ("row", pa.string()),
     ]
 )
-"""The columns of rows that are handed aside: who could not take them, when, why; and as JSON."""
+"""The columns of rows that are handed aside: the operator, the batch, the reason, and the row as JSON."""
 
 
 class BadRows:

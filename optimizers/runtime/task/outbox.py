@@ -34,7 +34,7 @@ class Outbox:
     Args:
         work: the job.
         edges: the edges, all out of one operator.
-        instance: who sends.
+        instance: the sender.
         sender: the number by which its parcels are known.
         bad: where tuples go that have no key.
         place: the machine that this runs on; by default the node of the instance.

@@ -103,7 +103,7 @@ class Pool:
         """Put a tuple into its batch.
 
         Args:
-            sender: who sends it.
+            sender: the instance that sends it.
             chosen: for each edge, the instance that is to get it, and what travels with it.
             row: the tuple.
         """

@@ -270,7 +270,7 @@ class Events:
 
         Args:
             operator: the operator.
-            instance: who sends.
+            instance: the sender.
             row: the tuple.
             key: the order; its last number is how many have been sent already.
             clock: when they are sent, with all that it takes.

@@ -26,7 +26,7 @@ def placed_at_once(
     """Return the nodes of the key groups of all operators whose loads were seen.
 
     Args:
-        optimizer: who says so.
+        optimizer: the strategy that asks, whose notes these are.
         asked: the job, the machines, what was seen, and the plan in force.
         place: returns the node of each group.
         budget: what the moves may cost.

@@ -460,10 +460,10 @@ def test_the_price_of_a_byte_is_what_was_measured():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"budget": "much"}, "budget='much' is no budget"),
+        ({"budget": "much"}, "budget='much' is not a budget"),
         ({"budget": "10 miles"}, "as in '2 s', '64 MB', '10 %' or '20 groups'"),
-        ({"budget": "-1 s"}, "is no budget"),
-        ({"budget": 5}, "budget=5 is no budget"),
+        ({"budget": "-1 s"}, "is not a budget"),
+        ({"budget": 5}, "budget=5 is not a budget"),
         ({"budget": "120 %"}, "budget=1.2"),
         ({"max_load_distance": 0}, "max_load_distance"),
         ({"resource": "disk"}, "resource='disk'"),

@@ -133,7 +133,7 @@ def test_a_reviewed_plan_is_carried_out_and_no_other(tmp_path):
     [
         ({"target": "plan"}, InvalidValueError, "target='plan' is not a Plan"),
         ({"target": Plan(batch={"s": 5})}, PlanError, "decides batch"),
-        ({"target": Plan(), "budget": "fast"}, InvalidValueError, "is no budget"),
+        ({"target": Plan(), "budget": "fast"}, InvalidValueError, "is not a budget"),
     ],
 )
 def test_what_cannot_be_done_in_slices_is_refused(wrong, error, words):
