@@ -107,7 +107,7 @@ class SparkEngine(Asking):
             topology: the job.
             batches: for each batch the rows of each source, by its name; where there is one
                 source, its rows alone. One batch needs no list around it.
-            optimizer: decides what changes; without one, keys are routed by hash and nothing changes.
+            optimizer: decides; without one, keys are routed by hash and nothing changes.
             names: the name of each batch. Those whose name is done on this checkpoint are skipped
                 and listed in `Run.skipped`; all others run, in their order.
             resume: whether the batches begin with all bounded ones that are done on this
@@ -158,7 +158,7 @@ class SparkEngine(Asking):
             topology: the job.
             streams: the stream of each source, by its name; of the only source, alone. A plan
                 can say how much is admitted of those that are `Sized`, or played back by `replay`.
-            optimizer: decides what changes; without one, keys are routed by hash and nothing changes.
+            optimizer: decides; without one, keys are routed by hash and nothing changes.
             each_batch: is called with the job's output of a batch, and its number, as in `run`.
                 After a crash it may be called again with the same batch.
             each_aside: is called with the bad rows that operators hand aside, as in `run`.

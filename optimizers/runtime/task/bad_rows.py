@@ -27,7 +27,7 @@ ASIDE = pa.schema(
         ("row", pa.string()),
     ]
 )
-"""The columns of rows that are handed aside: the operator, the batch, the reason, and the row as JSON."""
+"""The columns of rows that are handed aside; the row itself is JSON."""
 
 
 class BadRows:

@@ -64,8 +64,8 @@ class MigrationBudget:
         written = _WRITTEN.fullmatch(given) if isinstance(given, str) else None
         if written is None or written[2] not in _UNITS:
             raise InvalidValueError(
-                f"budget={given!r} is not a budget; write a number and one of {', '.join(_UNITS)}, as "
-                "in '2 s', '64 MB', '10 %' or '20 groups'"
+                f"budget={given!r} is not a budget; write a number and one of {', '.join(_UNITS)}, "
+                "as in '2 s', '64 MB', '10 %' or '20 groups'"
             )
         unit, times = _UNITS[written[2]]
         return cls(float(written[1]) * times, unit)
