@@ -17,7 +17,7 @@ from optimizers.runtime.observe.observation import Sighting
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.task.lanes import Lane, Spread
+from optimizers.runtime.task.outgoing_edges import Lane, Spread
 from optimizers.runtime.task.parcels import Parcel, checksum, packed
 from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from sketches.arrays import Floats, Parts
