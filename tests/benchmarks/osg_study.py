@@ -172,7 +172,7 @@ def outcome(
 def network() -> tuple[Followers, NDArray[np.float64]]:
     """Return who follows whom, and how long the reach of each author takes, in seconds."""
     followers = Followers.made_up()
-    efforts = followers.efforts()
+    efforts = np.array([followers.reach(user)[1] for user in range(len(followers))])
     return followers, efforts * (0.070 / efforts.max())
 
 

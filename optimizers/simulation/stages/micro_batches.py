@@ -9,6 +9,9 @@ from optimizers.errors import InvalidValueError
 from sketches.arrays import Floats
 from sketches.checks import amount
 
+COUNTED = (*FEATURES, "row")
+"""The names of the constants, in the order of the counts in `counted`."""
+
 
 @dataclass(frozen=True, slots=True)
 class MicroBatches:
@@ -69,5 +72,5 @@ class Counted:
 
     @property
     def columns(self) -> Floats:
-        """The same in the order of `batching.stages.FEATURES`, then `MicroBatches.row`."""
+        """The same in the order of `COUNTED`."""
         return np.array([1.0, self.stages, self.tasks, self.bytes, self.work, self.rows])
