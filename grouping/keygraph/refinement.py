@@ -84,7 +84,7 @@ def repair(graph: KeyGraph, parts: Parts, limits: Floats) -> Parts:
         loads, most = graph.loads[span], limits[operator]
         _relieve_all(graph, span, parts, most)
         if _excess(loads, parts[span], most) > _ROUNDING * most.sum():
-            parts = _deal_anew(graph, span, parts, most)
+            parts = _with_heavy_reassigned(graph, span, parts, most)
         _clear(loads, parts[span], most)
     return parts
 
@@ -212,8 +212,8 @@ def _excess(loads: Floats, here: Parts, limits: Floats) -> float:
     return float(np.maximum(np.bincount(here, loads, len(limits)) - limits, 0.0).sum())
 
 
-def _deal_anew(graph: KeyGraph, span: slice, parts: Parts, limits: Floats) -> Parts:
-    """Deal out the keys of one operator that are too heavy to be moved one by one.
+def _with_heavy_reassigned(graph: KeyGraph, span: slice, parts: Parts, limits: Floats) -> Parts:
+    """Reassign the keys of one operator that are too heavy to be moved one by one.
 
     First each to the part it is paired with most that still has room, then, if that does not fit
     either, to the part that is the least full with it. The better of both is taken.

@@ -2,8 +2,9 @@
 
 Steepest descent evens out the worst node first, and may then lack a move for the last. Here each
 move brings at least one node within a given distance of its target, for good if it can be: with
-half as many moves as there are nodes to mend, each has to mend two. Many ways are followed at
-once, those with the fewest nodes left to mend first (a beam search); then the distance is narrowed.
+half as many moves as there are nodes to mend, each has to mend two. Many sequences of moves are
+followed at once, those with the fewest nodes left to mend first (a beam search); then the distance
+is narrowed.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from sketches.arrays import Floats, Integers, Marks
 _HALVINGS = 8
 _ENOUGH = 0.01  # of the distance: closer to the bound is not looked for
 _LOOKED_AT = 200_000  # moves in a step, at most
-_SAME = 9  # digits; ways with equal scores are one way in another order
+_SAME = 9  # digits; moves with equal scores are the same in another order
 _BEYOND = 0.05  # what a load beyond the distance counts, in nodes, for each distance
 
 
@@ -31,7 +32,7 @@ def narrowed(
         units: its units.
         start: the node of each unit.
         bound: a load distance below which there is none.
-        width: how many ways are followed at once.
+        width: how many sequences of moves are followed at once.
     """
     if problem.draining.any():
         return start
@@ -51,27 +52,27 @@ def narrowed(
 def within(problem: PlacementProblem, units: Units, distance: float, width: int) -> Nodes | None:
     """Return nodes of the units so that all are within a distance of their target, if found."""
     search = _Search(problem, units, distance)
-    ways = search.begin()
+    beam = search.begin()
     widest = max(1, min(width, _LOOKED_AT // max(2 * units.count, 1)))
-    while len(ways.at):
-        left = search.beyond(ways).sum(axis=1)
+    while len(beam.at):
+        left = search.beyond(beam).sum(axis=1)
         if not left.min():
-            found: Nodes = ways.at[int(left.argmin())].astype(np.int32)
+            found: Nodes = beam.at[int(left.argmin())].astype(np.int32)
             return found
-        ways = search.step(ways, left, widest)
+        beam = search.step(beam, left, widest)
     return None
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """Some ways that were followed so far: a row for each."""
+class _Beam:
+    """Sequences of moves that are followed at once: a row for each."""
 
     at: Integers  # the node of each unit
-    excess: Floats  # of shape (ways, dimensions, nodes)
+    excess: Floats  # of shape (rows, dimensions, nodes)
     spent: Floats
 
-    def of(self, rows: Marks | Integers) -> "_Ways":
-        return _Ways(self.at[rows], self.excess[rows], self.spent[rows])
+    def of(self, rows: Marks | Integers) -> "_Beam":
+        return _Beam(self.at[rows], self.excess[rows], self.spent[rows])
 
 
 class _Search:
@@ -89,32 +90,32 @@ class _Search:
         self._least = float(each.min(initial=np.inf))
         self._usual = float(each.mean()) if each.any() else 1.0
 
-    def begin(self) -> _Ways:
-        """Return the one way on which nothing has moved."""
+    def begin(self) -> _Beam:
+        """Return the one sequence without moves."""
         at = self._homes[self._problem.sets].astype(np.int32)
-        return _Ways(self._homes[None], self._problem.excess(at)[None], np.array([self._spent]))
+        return _Beam(self._homes[None], self._problem.excess(at)[None], np.array([self._spent]))
 
-    def beyond(self, ways: _Ways) -> Marks:
-        """Return which nodes are further from their target, by way and node."""
-        found: Marks = np.abs(ways.excess).max(axis=1) > self._distance
+    def beyond(self, beam: _Beam) -> Marks:
+        """Return which nodes are further from their target, by row and node."""
+        found: Marks = np.abs(beam.excess).max(axis=1) > self._distance
         return found
 
-    def step(self, ways: _Ways, left: Integers, width: int) -> _Ways:
-        """Return the best ways that are one move longer."""
+    def step(self, beam: _Beam, left: Integers, width: int) -> _Beam:
+        """Return the best sequences that are one move longer."""
         # 1. A move mends two nodes at most.
         limit = self._problem.budget * (1 + ROUNDING)
-        kept = ways.spent + left / 2 * self._least <= limit
-        ways, left = ways.of(kept), left[kept]
+        kept = beam.spent + left / 2 * self._least <= limit
+        beam, left = beam.of(kept), left[kept]
         if not len(left):
-            return ways
+            return beam
         # 2. Moves from and to the node that is furthest from its target.
-        way, unit, target = self._moves(ways)
-        spent = ways.spent[way] + self._more[unit, target]
+        row, unit, target = self._moves(beam)
+        spent = beam.spent[row] + self._more[unit, target]
         payable = spent <= limit
-        way, unit, target, spent = way[payable], unit[payable], target[payable], spent[payable]
+        row, unit, target, spent = row[payable], unit[payable], target[payable], spent[payable]
         source = self._homes[unit]
         power = self._problem.capacities
-        before = np.stack([ways.excess[way, :, source], ways.excess[way, :, target]])
+        before = np.stack([beam.excess[row, :, source], beam.excess[row, :, target]])
         moved = self._loads[:, unit].T
         after = before + np.stack([-moved / power[source, None], moved / power[target, None]])
         # 3. Those that mend a node, and not at the expense of the other.
@@ -123,34 +124,34 @@ class _Search:
         gained = mended.sum(axis=0) - (other & ~one).sum(axis=0)
         good = np.flatnonzero(mended.any(axis=0) & (gained >= 0))
         if not len(good):
-            return ways.of(np.zeros(0, dtype=np.int64))
-        far = self._far(ways.excess).sum(axis=1)[way[good]]
+            return beam.of(np.zeros(0, dtype=np.int64))
+        far = self._far(beam.excess).sum(axis=1)[row[good]]
         far += (self._far(after[:, good], 2) - self._far(before[:, good], 2)).sum(axis=0)
-        score = left[way[good]] - gained[good] + _BEYOND * far / max(self._distance, ROUNDING)
+        score = left[row[good]] - gained[good] + _BEYOND * far / max(self._distance, ROUNDING)
         score += 2 * spent[good] / self._usual
         # 4. The best of them, each once.
         best = _best(score, width)
         chosen = good[best]
-        found = ways.of(way[chosen])
+        found = beam.of(row[chosen])
         rows = np.arange(len(chosen))
         found.at[rows, unit[chosen]] = target[chosen]
         found.excess[rows, :, source[chosen]] = after[0, chosen]
         found.excess[rows, :, target[chosen]] = after[1, chosen]
-        return _Ways(found.at, found.excess, spent[chosen])
+        return _Beam(found.at, found.excess, spent[chosen])
 
-    def _moves(self, ways: _Ways) -> tuple[Integers, Integers, Integers]:
-        """Return ways, units and targets: of units at home, from or to the worst node."""
-        worst = np.abs(ways.excess).max(axis=1).argmax(axis=1)
-        free = ways.at == self._homes
+    def _moves(self, beam: _Beam) -> tuple[Integers, Integers, Integers]:
+        """Return rows, units and targets: of units at home, from or to the worst node."""
+        worst = np.abs(beam.excess).max(axis=1).argmax(axis=1)
+        free = beam.at == self._homes
         mine = self._homes == worst[:, None]
         count = self._problem.nodes
-        way, unit = np.nonzero(free & mine)
-        target = np.tile(np.arange(count), len(way))
-        way, unit = np.repeat(way, count), np.repeat(unit, count)
+        row, unit = np.nonzero(free & mine)
+        target = np.tile(np.arange(count), len(row))
+        row, unit = np.repeat(row, count), np.repeat(unit, count)
         leaves = target != self._homes[unit]
         coming, comer = np.nonzero(free & ~mine)
         return (
-            np.concatenate([way[leaves], coming]),
+            np.concatenate([row[leaves], coming]),
             np.concatenate([unit[leaves], comer]),
             np.concatenate([target[leaves], worst[coming]]),
         )

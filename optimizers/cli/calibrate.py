@@ -19,7 +19,7 @@ from optimizers.cli.calibration_jobs import Bench, LocalBench, calibrated
 from optimizers.cli.writable import check_writable
 from optimizers.cluster import Cluster
 from optimizers.control.summary import BatchSummary
-from optimizers.spark.command_session import quiet_session
+from optimizers.spark.command_session import command_session
 from optimizers.spark.cores import slots_of
 from optimizers.spark.engine import SparkEngine
 from optimizers.topology import Topology
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
             bench: Callable[[Topology], Bench] = partial(LocalBench, folder)
             found = calibrated("in-process", machine, 1, bench, rounds=rounds, watch=watch)
         else:
-            with quiet_session(cores) as session:
+            with command_session(cores) as session:
                 where = f"Spark {session.version} on {session.sparkContext.master}, {machine}"
                 bench = partial(SparkBench, session, folder)
                 slots = slots_of(session)

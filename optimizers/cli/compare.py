@@ -27,13 +27,13 @@ _WARM_UP = 2
 def _on_spark(options: argparse.Namespace, _: Workload) -> Iterator[Engine]:
     """Begin a session, and return the engine in it, in a folder that is removed afterwards."""
     # A simulation needs no Spark, and is not to wait for it.
-    from optimizers.spark.command_session import quiet_session  # noqa: PLC0415
+    from optimizers.spark.command_session import command_session  # noqa: PLC0415
     from optimizers.spark.engine import SparkEngine  # noqa: PLC0415
 
     cores = "*" if options.cores is None else options.cores
     with (
         TemporaryDirectory(prefix="penstock-compare-") as own,
-        quiet_session(cores, options.master) as session,
+        command_session(cores, options.master) as session,
     ):
         folder = own if options.checkpoint is None else options.checkpoint
         yield SparkEngine(checkpoint=folder, spark=session, every=options.every)

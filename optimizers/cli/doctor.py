@@ -229,9 +229,9 @@ def session() -> Iterator[Finding]:
     started = perf_counter()
     try:
         # Only here: all else is checked without Spark.
-        from optimizers.spark.command_session import quiet_session  # noqa: PLC0415
+        from optimizers.spark.command_session import command_session  # noqa: PLC0415
 
-        with quiet_session(1) as spark:
+        with command_session(1) as spark:
             count = spark.range(4).mapInArrow(lambda batches: batches, "id long").count()
             version = spark.version
     except (PenstockError, ImportError) as error:

@@ -136,13 +136,13 @@ class Ticket:
         batch: its number.
         first: whether it is the first under this plan, so that keys have to be taken over.
         state: the state after the batch before.
-        ways: how functions are called whose costs are measured by tuple, as far as that is known.
+        modes: how functions are called whose costs are measured by tuple, as far as that is known.
     """
 
     batch: int
     first: bool
     state: StateFiles
-    ways: Mapping[str, CallMode] = field(default_factory=FrozenMap)
+    modes: Mapping[str, CallMode] = field(default_factory=FrozenMap)
 
 
 def check_work(topology: Topology) -> None:

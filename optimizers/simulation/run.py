@@ -60,7 +60,7 @@ class Running:
         self.operator_queues = {
             name: OperatorQueues(name, tuples.seconds(name)) for name in topology.order
         }
-        self.entering = {
+        self.inputs = {
             name: [
                 EdgeRun(
                     edge,
@@ -74,12 +74,12 @@ class Running:
             for name in topology.order
         }
         by_edge = {
-            edge_run.edge.name: edge_run for each in self.entering.values() for edge_run in each
+            edge_run.edge.name: edge_run for each in self.inputs.values() for edge_run in each
         }
         self.edge_runs: dict[EdgeName, EdgeRun] = {
             edge.name: by_edge[edge.name] for edge in topology.edges
         }
-        self.leaving = {
+        self.outputs = {
             name: [self.edge_runs[edge.name] for edge in topology.outputs(name)]
             for name in topology.order
         }
@@ -87,7 +87,7 @@ class Running:
             name: {} for name in topology.order
         }
         self.posts = {name: Mailbox() for name in topology.order}
-        self.witnesses = {name: CurrentTruth() for name in topology.order}
+        self.truths = {name: CurrentTruth() for name in topology.order}
         self._admitted = dict.fromkeys(topology.sources, 0)
         self.seen = {
             operator.name: KeysSeen(
@@ -100,7 +100,7 @@ class Running:
             for operator in topology.operators
             if operator.keyed and not operator.partial and topology.inputs(operator.name)
         }
-        self._happening: EventRun | None = None
+        self._event_run: EventRun | None = None
         self._layout: Layout | None = None
         self._cluster = cluster
         self._nodes: dict[str, int] = {}
@@ -138,10 +138,10 @@ class Running:
             self._conversation(edge_run, layout, now)
         after = {name: queue.nodes.tolist() for name, queue in self.operator_queues.items()}
         self._sharing.fit(machines, self._nodes, after)
-        if self._happening is None and self._depends(plan, layout):
-            self._happening = self._follow(before, now)
-        if self._happening is not None:
-            self._happening.begin(plan, layout, self.conversations, self._sharing.cores, now)
+        if self._event_run is None and self._depends(plan, layout):
+            self._event_run = self._follow(before, now)
+        if self._event_run is not None:
+            self._event_run.begin(plan, layout, self.conversations, self._sharing.cores, now)
         stretch = Stretch(number, now, layout, machines, moves=moves)
         stretch.flows = {name: EdgeFlow() for name in self.edge_runs}
         names = {number: name for name, number in self._nodes.items()}
@@ -169,9 +169,9 @@ class Running:
 
     def advance(self, stretch: Stretch, until: float) -> float:
         """Let a batch run to its end, and return when that is."""
-        if self._happening is not None:
+        if self._event_run is not None:
             admitted = {name: self._admit(name, stretch, until) for name in self._admitted}
-            self._happening.advance(stretch, admitted, until)
+            self._event_run.advance(stretch, admitted, until)
         else:
             for name in self.topology.order:
                 stretch.served[name] = self._execute(name, stretch, until)
@@ -214,14 +214,14 @@ class Running:
 
     def _follow(self, nodes: Mapping[str, Sequence[int]], now: float) -> EventRun:
         """Follow events from now on."""
-        happening = EventRun(
+        event_run = EventRun(
             self.operator_queues,
-            self.entering,
+            self.inputs,
             self.edge_runs,
             self.network,
             self.tuples,
             self.posts,
-            self.witnesses,
+            self.truths,
             self._wires,
             self._sharing.needing,
         )
@@ -231,8 +231,8 @@ class Running:
         }
         for edge_run in self.edge_runs.values():
             self._wires.take_over(edge_run.edge.name, edge_run.links)
-        happening.take_over(waiting, self.conversations, nodes, self._sharing.cores, now)
-        return happening
+        event_run.take_over(waiting, self.conversations, nodes, self._sharing.cores, now)
+        return event_run
 
     def _speeds(self, name: str, instances: int) -> Floats:
         speeds = self.tuples.work(name).speeds
@@ -259,12 +259,12 @@ class Running:
         known = conversations.get(edge_run.number)
         if known is None or known.made_for != (grouping, senders, instances):
             self.posts[target].forget(edge_run.number)
-            truth = self.witnesses[target]
+            truth = self.truths[target]
             conversations[edge_run.number] = Conversation(grouping, senders, instances, truth, now)
 
     def _execute(self, name: str, stretch: Stretch, until: float) -> Served:
         """Let an operator execute what reaches it, as far as it is done before a time."""
-        operator_queue, edge_runs = self.operator_queues[name], self.entering[name]
+        operator_queue, edge_runs = self.operator_queues[name], self.inputs[name]
         if not edge_runs:
             operator_queue.queue = operator_queue.queue.joined(self._admit(name, stretch, until))
         elif self.conversations[name]:
@@ -273,9 +273,9 @@ class Running:
             arrivals = (edge_run.travel(self.network, until) for edge_run in edge_runs)
             operator_queue.queue = self._in_order(operator_queue.queue.joined(*arrivals))
         extra = None
-        if self._unit is not None and self.leaving[name]:
+        if self._unit is not None and self.outputs[name]:
             count = self.tuples.emitted(name)
-            extra = self._unit * len(self.leaving[name]) * (1 if count is None else count)
+            extra = self._unit * len(self.outputs[name]) * (1 if count is None else count)
         return operator_queue.serve(extra, until)
 
     def _in_order(self, arrivals: Arrivals) -> Arrivals:
@@ -298,7 +298,7 @@ class Running:
         return Arrivals.of(came, times, -1)
 
     def _listen(self, name: str, stretch: Stretch, until: float) -> Served:
-        edge_runs = self.entering[name]
+        edge_runs = self.inputs[name]
         offered = [edge_run.offer() for edge_run in edge_runs]
         arrivals = offered[0].joined(*offered[1:])
         listener = Listener(
@@ -310,7 +310,7 @@ class Running:
             arrivals.take(np.argsort(arrivals.times, kind="stable")),
             until,
         )
-        self.witnesses[name].by = listener.truth
+        self.truths[name].by = listener.truth
         served, settled = listener.serve()
         for number, conversation in self.conversations[name].items():
             edge_run = edge_runs[number]
@@ -321,7 +321,7 @@ class Running:
 
     def _send(self, name: str, stretch: Stretch) -> None:
         """Send what comes of what an operator has executed."""
-        edge_runs = self.leaving[name]
+        edge_runs = self.outputs[name]
         if not edge_runs:
             return
         counts = self.tuples.emitted(name)

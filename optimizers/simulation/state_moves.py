@@ -117,8 +117,8 @@ def move_between(  # noqa: PLR0913
 
 def _seconds(starts: Integers, ends: Integers, state_bytes: float, wires: Wires) -> Floats:
     """Return for each key that travels how long it takes until all that shares its way is there."""
-    ways, which, counts = np.unique((starts << 32) + ends, return_inverse=True, return_counts=True)
-    nodes = [(way >> 32, way & 0xFFFFFFFF) for way in ways.tolist()]
+    pairs, which, counts = np.unique((starts << 32) + ends, return_inverse=True, return_counts=True)
+    nodes = [(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()]
     paths = [wires.path(_STATE, *both) for both in nodes]
     passing: Counter[Hashable] = Counter()
     for path, count in zip(paths, counts.tolist(), strict=True):

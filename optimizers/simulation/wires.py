@@ -25,7 +25,7 @@ class Wires:
         self._network = network
         self._racks: list[str] = []
         self._cards: list[float] = []  # what leaves or enters each node in a second
-        self._ways: dict[tuple[EdgeName, int, int], tuple[Path, float]] = {}
+        self._routes: dict[tuple[EdgeName, int, int], tuple[Path, float]] = {}
         self.free: dict[Hashable, float] = {}
 
     def fit(self, cluster: Cluster, numbers: Mapping[str, int]) -> None:
@@ -46,14 +46,14 @@ class Wires:
 
     def path(self, edge: EdgeName, start: int, end: int) -> Path:
         """Return the links from one node to another, for what an edge carries."""
-        return self.way(edge, start, end)[0]
+        return self.route(edge, start, end)[0]
 
-    def way(self, edge: EdgeName, start: int, end: int) -> tuple[Path, float]:
+    def route(self, edge: EdgeName, start: int, end: int) -> tuple[Path, float]:
         """Return the links from one node to another, and the latency."""
-        known = self._ways.get((edge, start, end))
+        known = self._routes.get((edge, start, end))
         if known is None:
             known = self._path(edge, start, end), self.latency(start, end)
-            self._ways[edge, start, end] = known
+            self._routes[edge, start, end] = known
         return known
 
     def _path(self, edge: EdgeName, start: int, end: int) -> Path:

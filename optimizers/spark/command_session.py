@@ -21,7 +21,7 @@ _PATIENCE = 60.0  # seconds to wait for the first
 
 
 @contextmanager
-def quiet_session(cores: int | str = "*", master: str | None = None) -> Iterator[SparkSession]:
+def command_session(cores: int | str = "*", master: str | None = None) -> Iterator[SparkSession]:
     """Lend a session on this machine, or a cluster; the one that is active, if there is one.
 
     The output of Java and Spark goes to a file, which is kept if something goes wrong.

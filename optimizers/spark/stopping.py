@@ -15,14 +15,14 @@ class StoppedError(BatchFailedError):
     """The query was stopped while its next batch was kept from beginning."""
 
 
-class _Quiet(logging.Filter):
+class _WithoutStops(logging.Filter):
     """Keeps the stop of a query from being logged as a failure."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], StoppedError))
 
 
-_QUIET = _Quiet()
+_WITHOUT_STOPS = _WithoutStops()
 
 
 def be_stopped(rows: DataFrame) -> NoReturn:
@@ -34,7 +34,9 @@ def be_stopped(rows: DataFrame) -> NoReturn:
     Args:
         rows: the rows of the batch that must not run.
     """
-    logging.getLogger("py4j.clientserver").addFilter(_QUIET)  # once, however often it is added
+    logging.getLogger("py4j.clientserver").addFilter(
+        _WITHOUT_STOPS
+    )  # once, however often it is added
     java: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  # PySpark has no other way
     try:
         while True:

@@ -10,7 +10,7 @@ from page import Json
 
 from optimizers import Cluster, Plan, Topology, compare
 from optimizers.optimizer import Optimizer
-from optimizers.spark.command_session import quiet_session
+from optimizers.spark.command_session import command_session
 from optimizers.spark.cores import slots_of
 from optimizers.spark.engine import SparkEngine
 from optimizers.strategies.aeolus import Aeolus
@@ -44,7 +44,7 @@ def spark(scale: float) -> Json:
 
 def _compared(job: Topology, variants: dict[str, Optimizer | None], batches: int) -> Json:
     tables = [_table(number) for number in range(batches)]
-    with quiet_session("*") as session, TemporaryDirectory() as folder:
+    with command_session("*") as session, TemporaryDirectory() as folder:
         engine = SparkEngine(
             checkpoint=folder, spark=session, every=2, cluster=Cluster.uniform(slots_of(session))
         )

@@ -24,7 +24,7 @@ from optimizers.deployment import default_groups
 from optimizers.folds import EachKey, Emit
 from optimizers.runtime.work import Settings
 from optimizers.spark import SparkEngine
-from optimizers.spark.command_session import quiet_session
+from optimizers.spark.command_session import command_session
 from optimizers.spark.engine import Run
 
 ROWS, KEYS, GROUPS = 20_000, 500, 64
@@ -133,7 +133,7 @@ def stages(scale: float) -> Json:
     """Measure alternating batches with each stage balanced, and with the sum balanced."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     rows, batches = max(500, int(ROWS * scale)), max(2, int(BATCHES * scale))
-    with quiet_session(2) as session:
+    with command_session(2) as session:
         return {
             name: _measured(session, scenario, rows, batches)
             for name, scenario in SCENARIOS.items()

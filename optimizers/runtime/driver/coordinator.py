@@ -197,7 +197,7 @@ class Coordinator:
         if is_first:
             self._loop.started(self._plan, self._cluster, again=self._committed is not None)
         self._change = Change()
-        ticket = Ticket(batch, self._planned == batch, self._state, self._learned.trials.ways)
+        ticket = Ticket(batch, self._planned == batch, self._state, self._learned.trials.modes)
         return Assignment(self._work, ticket, self._plan, self._planned, self._plan_revision)
 
     def commit(

@@ -25,6 +25,6 @@ class Trials:
                         self._trials[operator].add(own)
 
     @property
-    def ways(self) -> Mapping[str, CallMode]:
+    def modes(self) -> Mapping[str, CallMode]:
         """How tuples are to be handed to the functions of operators."""
-        return FrozenMap({name: trial.way for name, trial in self._trials.items()})
+        return FrozenMap({name: trial.mode for name, trial in self._trials.items()})

@@ -1,7 +1,7 @@
 """Ways of handing tuples over to a function of batches, so as to learn what each of them costs.
 
-A way is decided on by the driver, from what tasks have tried in earlier batches: all attempts of
-one task must work the same way, as they have to make the same parcels; their clocks differ.
+The mode is decided on by the driver, from what tasks have tried in earlier batches: all attempts of
+one task must work in the same mode, as they have to make the same parcels; their clocks differ.
 """
 
 from collections import deque
@@ -37,10 +37,10 @@ class CallTrial:
 
     >>> trial = CallTrial()
     >>> trial.add(pa.Table.from_pylist([{"rows": 128, "alone": False, "seconds": 64.0}], SCHEMA))
-    >>> trial.way
+    >>> trial.mode
     <CallMode.UNKNOWN: 'unknown'>
     >>> trial.add(pa.Table.from_pylist([{"rows": 1, "alone": True, "seconds": 0.6}] * 32, SCHEMA))
-    >>> trial.way
+    >>> trial.mode
     <CallMode.APART: 'apart'>
 
     Attributes:
@@ -70,7 +70,7 @@ class CallTrial:
                 self.seconds += row["seconds"]
 
     @property
-    def way(self) -> CallMode:
+    def mode(self) -> CallMode:
         """How to hand tuples over: apart, if a call costs little beside the tuple in it."""
         if self.failed:
             return CallMode.TOGETHER

@@ -44,15 +44,15 @@ def part_of(
     turns, rest = divmod(turn, _EVERY)
     if rest != 1 or len(places) < 2:
         return None
-    way, share = turns % 3, turns // 3 % _PART
+    kind, share = turns % 3, turns // 3 % _PART
     # 1. A stretch of the ring; all of it where there are few keys.
-    width = max(1, len(places) // (_PART // 2 if way == 1 else _PART))
+    width = max(1, len(places) // (_PART // 2 if kind == 1 else _PART))
     first = share * (len(places) - width) // (_PART - 1)
     rows = np.flatnonzero((numbers >= first) & (numbers < first + width))
     # 2. With all of its tuples, or one of four; and with its state, or as if all keys were new.
-    if way == 1:
+    if kind == 1:
         rows = rows[::4]
-    if state is None or way == 2:
+    if state is None or kind == 2:
         return Part(rows, None if state is None else state.slice(0, 0))
     known = places_of(state)
     start = int(np.searchsorted(known, places[first])) if first else 0

@@ -75,8 +75,8 @@ class CallModel:
         rates[list(chosen)] = fitted
         # How uncertain a rate is that came out as nothing is seen by letting it be what it likes.
         sizes = scale[there]
-        values, ways = np.linalg.eigh(squares[np.ix_(there, there)] / np.outer(sizes, sizes))
-        inverse = (ways / np.maximum(values, _SINGULAR)) @ ways.T / np.outer(sizes, sizes)
+        values, vectors = np.linalg.eigh(squares[np.ix_(there, there)] / np.outer(sizes, sizes))
+        inverse = (vectors / np.maximum(values, _SINGULAR)) @ vectors.T / np.outer(sizes, sizes)
         spread = max(rest / (calls - len(there)), _SURE**2)
         errors[np.ix_(there, there)] = inverse * spread
         return cls(rates, errors)

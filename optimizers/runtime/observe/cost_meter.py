@@ -49,9 +49,9 @@ def meter_for(work: Work, ticket: Ticket, operator: str) -> "CostMeter | None":
         return None
     if work.topology.operator(operator).keyed or not any(map(columns_of, keys)):
         return None
-    way = ticket.ways.get(operator, CallMode.UNKNOWN)
+    mode = ticket.modes.get(operator, CallMode.UNKNOWN)
     most, looked_at = work.most_keys(operator), work.settings.looked_at
-    return CostMeter(operator, function, most, way, looked_at=looked_at)
+    return CostMeter(operator, function, most, mode, looked_at=looked_at)
 
 
 class CostMeter:
@@ -69,7 +69,7 @@ class CostMeter:
         operator: the operator.
         function: what it does.
         most_keys: of how many keys it reports, at most.
-        way: how tuples are handed over to a function of batches.
+        mode: how tuples are handed over to a function of batches.
         clock: what time it is, in seconds.
         looked_at: at how many tuples of a batch it is looked, at most, where not all are handed
             over apart; each then stands for several.
@@ -83,17 +83,17 @@ class CostMeter:
         operator: str,
         function: Callable[..., Any],
         most_keys: int,
-        way: CallMode = CallMode.UNKNOWN,
+        mode: CallMode = CallMode.UNKNOWN,
         clock: Clock | None = None,
         *,
         looked_at: int = 1 << 11,
     ) -> None:
         self._operator = operator
         self._clock = clock or BusyClock()
-        self._way = way
+        self._mode = mode
         self._looked_at = looked_at
         self._tallies = {kind: CostTally(most_keys) for kind in (EACH, MEAN)}
-        self._calls: list[tuple[int, bool, float | None]] = []  # what was tried; see `ways`
+        self._calls: list[tuple[int, bool, float | None]] = []  # what was tried; see `SCHEMA`
         self._watch: _Watch | None = None
         self.function = function
         if isinstance(function, RowFunction):
@@ -156,17 +156,17 @@ class CostMeter:
 
     def _step(self, length: int) -> int:
         """Return of how many tuples of a batch one is looked at."""
-        each = self._watch is None and self._way is CallMode.APART
+        each = self._watch is None and self._mode is CallMode.APART
         return 1 if each else max(1, -(-length // self._looked_at))
 
     def _handed(
         self, work: Batches, batch: pa.RecordBatch, rows: KeyedRows, seconds: Seconds
     ) -> Told:
-        """Hand tuples over in the way that is chosen, and note the seconds of each."""
+        """Hand tuples over in the chosen mode, and note the seconds of each."""
         alone = min(_ALONE, len(batch) // _SHARE_ALONE)
-        if self._way is CallMode.APART:
+        if self._mode is CallMode.APART:
             return (yield from self._apart(work, batch, rows, seconds))
-        if self._way is CallMode.UNKNOWN and alone:
+        if self._mode is CallMode.UNKNOWN and alone:
             yield from self._tried(work, batch, seconds, alone)
             return MEAN
         spent = yield from self._timed(work(batch))
@@ -198,7 +198,7 @@ class CostMeter:
         if place == len(batch):
             return EACH
         self._calls.append((1, True, None))
-        self._way = CallMode.TOGETHER
+        self._mode = CallMode.TOGETHER
         spent = yield from self._timed(work(batch.slice(place)))
         seconds[place:] = spent / (len(batch) - place)
         return MEAN

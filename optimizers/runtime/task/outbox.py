@@ -17,7 +17,7 @@ from optimizers.runtime.observe.observation import Sighting
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.task.outgoing_edges import Lane, Spread
+from optimizers.runtime.task.outgoing_edges import OutgoingEdge, Spread
 from optimizers.runtime.task.parcels import Parcel, checksum, packed
 from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from sketches.arrays import Floats, Parts
@@ -68,13 +68,13 @@ class Outbox:
         self._bytes = 0
         # Where this runs may be another place than was planned.
         place = layout.node_of(instance) if place is None else place
-        self._lanes = [Lane(work, edge, sender, place, self.sent) for edge in edges]
+        self._outgoing = [OutgoingEdge(work, edge, sender, place, self.sent) for edge in edges]
         groups = [[edge for edge in group if edge in edges] for group in layout.alike(source)]
         alike = [[edges.index(edge) for edge in group] for group in groups if group]
-        counts = [lane.target.parallelism for lane in self._lanes]
+        counts = [out_edge.target.parallelism for out_edge in self._outgoing]
         node = layout.node_of(instance)
         self._spreads = [
-            Spread.of(pool, self._lanes, sender, work, node)
+            Spread.of(pool, self._outgoing, sender, work, node)
             for pool in pools_of(counts, alike=alike)
         ]
 
@@ -125,14 +125,14 @@ class Outbox:
     def finish(self) -> Iterator[Parcel]:
         """Yield parcels of all that is still here, and see what was observed; nothing follows."""
         yield from self.close()
-        self.observed += [seen for lane in self._lanes for seen in lane.probe.tell()]
+        self.observed += [seen for out_edge in self._outgoing for seen in out_edge.probe.tell()]
 
     def group_sums(self) -> Floats | None:
         """Return by key group the bytes that were sent, and those to other machines.
 
         None where the key group of some tuple is not known.
         """
-        sums = [lane.group_sums() for lane in self._lanes]
+        sums = [out_edge.group_sums() for out_edge in self._outgoing]
         known = [each for each in sums if each is not None]
         return np.sum(known, axis=0) if len(known) == len(sums) else None
 
@@ -151,19 +151,19 @@ class Outbox:
                     continue
                 keys = read.get(spread.columns)
                 if keys is None:
-                    where = f"edge {spread.lanes[0].edge}"
+                    where = f"edge {spread.outgoing[0].edge}"
                     keys = key_batch(tuples, spread.columns, where, self._seed)
                     read[spread.columns] = keys
             targets = spread.targets(len(tuples), keys)
-            for lane in spread.lanes:
-                lane.look(tuples, keys, groups, targets)
+            for out_edge in spread.outgoing:
+                out_edge.look(tuples, keys, groups, targets)
             yield from self._packed(spread, tuples, targets)
 
     def _with_key(self, table: pa.Table, spread: Spread) -> pa.Table:
         """Return the tuples that have a key; each edge's target is told of the others."""
         tuples = table
-        for lane in spread.lanes:
-            tuples = self._bad.with_key(table, lane.edge, spread.columns, lane.target)
+        for out_edge in spread.outgoing:
+            tuples = self._bad.with_key(table, out_edge.edge, spread.columns, out_edge.target)
         return tuples
 
     def _packed(self, spread: Spread, table: pa.Table, targets: Parts) -> Iterator[Parcel]:
@@ -178,4 +178,4 @@ class Outbox:
                 body = packed(some)
                 checked = checksum(body)
                 for number, instance in pool.receivers(place):
-                    yield self._lanes[number].parcel(instance, len(some), body, checked)
+                    yield self._outgoing[number].parcel(instance, len(some), body, checked)

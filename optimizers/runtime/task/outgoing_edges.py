@@ -24,7 +24,7 @@ from optimizers.statistics import Probe
 from sketches.arrays import Floats, Parts
 
 
-class Lane:
+class OutgoingEdge:
     """One edge by which an instance sends.
 
     Args:
@@ -107,16 +107,18 @@ class Spread:
     """The pool of edges that spread tuples alike, and how they do."""
 
     pool: Pool
-    lanes: tuple[Lane, ...]
+    outgoing: tuple[OutgoingEdge, ...]
     columns: tuple[str, ...]
     grouping: Grouping
     owners: KeyOwners | None
     router: Router
 
     @classmethod
-    def of(cls, pool: Pool, lanes: Sequence[Lane], sender: int, work: Work, node: str) -> Self:
+    def of(
+        cls, pool: Pool, outgoing: Sequence[OutgoingEdge], sender: int, work: Work, node: str
+    ) -> Self:
         """Return the buffers of some edges; any one of them says where tuples go."""
-        mine = tuple(lanes[number] for number in pool.groups[0])
+        mine = tuple(outgoing[number] for number in pool.groups[0])
         edge = mine[0].edge
         grouping = work.topology.grouping(*edge.name)
         local = work.layout.local(edge.target, node)
@@ -133,4 +135,4 @@ class Spread:
                 return self.owners.assign(keys)
             return self.router.route(rows, keys)
         except InvalidKeyError as error:
-            raise FoldError(f"edge {self.lanes[0].edge}: {error}") from error
+            raise FoldError(f"edge {self.outgoing[0].edge}: {error}") from error

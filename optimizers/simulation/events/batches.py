@@ -20,7 +20,7 @@ class Load:
     """Tuples of one sender that travel together to one instance.
 
     Attributes:
-        way: their edge.
+        edge: their edge.
         sender: which instance sends.
         instance: which instance they are for.
         rows: the tuples.
@@ -30,7 +30,7 @@ class Load:
         conversation: the conversation to which they are reported, if any.
     """
 
-    way: EventEdge
+    edge: EventEdge
     sender: int
     instance: int
     rows: list[int]
@@ -42,7 +42,7 @@ class Load:
     @property
     def remote(self) -> bool:
         """Whether they go to another node, as instances are placed now."""
-        return self.way.starts[self.sender] != self.way.ends[self.instance]
+        return self.edge.starts[self.sender] != self.edge.ends[self.instance]
 
 
 @dataclass(slots=True, eq=False)
@@ -77,9 +77,9 @@ class Batch:
         """Return what goes to each instance, in the order of the edges."""
         closed = now if self.closed is None else self.closed
         return [
-            Load(way, self.sender, instance, self.rows, carried, self.size, closed, conversation)
-            for way, instance, carried, conversation in zip(
-                self.pool.ways, self.instances, self.carried, self.conversations, strict=True
+            Load(edge, self.sender, instance, self.rows, carried, self.size, closed, conversation)
+            for edge, instance, carried, conversation in zip(
+                self.pool.edges, self.instances, self.carried, self.conversations, strict=True
             )
         ]
 
@@ -88,15 +88,15 @@ class Pool:
     """The batches that some edges out of an operator share, and that are not full.
 
     Args:
-        ways: the edges.
+        edges: the edges.
 
     Attributes:
-        ways: the edges.
+        edges: the edges.
         open: the batches, by sender and an instance for each edge.
     """
 
-    def __init__(self, ways: Sequence[EventEdge]) -> None:
-        self.ways = tuple(ways)
+    def __init__(self, edges: Sequence[EventEdge]) -> None:
+        self.edges = tuple(edges)
         self.open: dict[tuple[int, ...], Batch] = {}
 
     def put(self, sender: int, chosen: Sequence[tuple[int, Message]], row: int) -> Batch:
@@ -107,25 +107,25 @@ class Pool:
             chosen: for each edge, the instance that is to get it, and what travels with it.
             row: the tuple.
         """
-        ways = self.ways
-        if len(ways) == 1:  # as in most runs, and this is done for each tuple
+        edges = self.edges
+        if len(edges) == 1:  # as in most runs, and this is done for each tuple
             ((instance, carries),) = chosen
             batch = self.open.get((sender, instance)) or self._begun(sender, instance)
             batch.carried[0].append(carries)
-            ways[0].count(sender, instance, row)
+            edges[0].count(sender, instance, row)
         else:
             instances = [instance for instance, _ in chosen]
             batch = self.open.get((sender, *instances)) or self._begun(sender, *instances)
-            for way, (instance, carries), along in zip(ways, chosen, batch.carried, strict=True):
+            for edge, (instance, carries), along in zip(edges, chosen, batch.carried, strict=True):
                 along.append(carries)
-                way.count(sender, instance, row)
+                edge.count(sender, instance, row)
         batch.rows.append(row)
-        batch.size += ways[0].sizes[row]
+        batch.size += edges[0].sizes[row]
         return batch
 
     def _begun(self, sender: int, *instances: int) -> Batch:
-        conversations = [way.conversation for way in self.ways]
-        carried: list[list[Message]] = [[] for _ in self.ways]
+        conversations = [edge.conversation for edge in self.edges]
+        carried: list[list[Message]] = [[] for _ in self.edges]
         batch = Batch(self, sender, instances, conversations, carried)
         self.open[sender, *instances] = batch
         return batch
@@ -141,23 +141,23 @@ class Pool:
 
 
 def pooled(
-    operator: str, ways: Sequence[EventEdge], layout: Layout, buffers: Buffers
+    operator: str, edges: Sequence[EventEdge], layout: Layout, buffers: Buffers
 ) -> list[tuple[EventEdge, ...]]:
     """Return the edges out of an operator, those together that share batches.
 
     Args:
         operator: the operator.
-        ways: its edges.
+        edges: its edges.
         layout: the job as laid out.
         buffers: see `Network.buffers`.
     """
-    by_name = {way.edge_run.edge.name: way for way in ways}
+    by_name = {edge.edge_run.edge.name: edge for edge in edges}
     if buffers == "alike":
         groups = [tuple(by_name[edge.name] for edge in each) for each in layout.alike(operator)]
     elif buffers == "shared":
-        quiet = tuple(way for way in ways if way.conversation is None)
-        groups = [quiet] * bool(quiet)
-        groups += [(way,) for way in ways if way.conversation is not None]
+        silent = tuple(edge for edge in edges if edge.conversation is None)
+        groups = [silent] * bool(silent)
+        groups += [(edge,) for edge in edges if edge.conversation is not None]
     else:
-        groups = [(way,) for way in ways]
-    return sorted(groups, key=lambda group: ways.index(group[0]))
+        groups = [(edge,) for edge in edges]
+    return sorted(groups, key=lambda group: edges.index(group[0]))

@@ -67,10 +67,10 @@ class Events:
         self._wires = wires
         self._cores = cores
         self._targets = {
-            way: operator for operator in event_operators.values() for way in operator.into
+            edge: operator for operator in event_operators.values() for edge in operator.into
         }
         self._sources = {
-            way: operator for operator in event_operators.values() for way in operator.out
+            edge: operator for operator in event_operators.values() for edge in operator.out
         }
         self._number = count()
         self._heap: list[Event] = []
@@ -113,7 +113,7 @@ class Events:
         for batch in pool.waiting():
             pool.close(batch, self.now)
             self._send_when_idle(batch, _IN_TIME)
-        self._wake(self._sources[pool.ways[0]])
+        self._wake(self._sources[pool.edges[0]])
 
     def advance(self, until: float) -> None:
         """Let everything happen that happens before a time."""
@@ -253,11 +253,11 @@ class Events:
         conversation = item.conversation
         if conversation is None:
             return
-        way = operator.into[item.edge]
-        if conversation is not way.conversation:  # its conversation is over
+        edge = operator.into[item.edge]
+        if conversation is not edge.conversation:  # its conversation is over
             return
-        code = way.codes[item.row]
-        now, nodes = self.now, way.edge_run.source.nodes
+        code = edge.codes[item.row]
+        now, nodes = self.now, edge.edge_run.source.nodes
         letters = conversation.executed(instance, item.sender, code, taken, now, item.carried)
         for whom, message in letters:
             time = now + self._wires.latency(operator.nodes[instance], int(nodes[whom]))
@@ -296,29 +296,29 @@ class Events:
 
     def _offer(self, pool: Pool, sender: int, row: int, clock: float) -> float:
         """Put a tuple into its batch, send that if it is full, and return when that is done."""
-        chosen = [self._choose(way, sender, row) for way in pool.ways]
+        chosen = [self._choose(edge, sender, row) for edge in pool.edges]
         batch = pool.put(sender, chosen, row)
-        if len(batch.rows) >= pool.ways[0].limit:
+        if len(batch.rows) >= pool.edges[0].limit:
             return self._ship(batch, _FULL, clock)
         if len(batch.rows) == 1 and self._network.linger < np.inf:
-            way = pool.ways[0]
-            key = (0.0, way.rank, way.edge_run.number, sender)
+            edge = pool.edges[0]
+            key = (0.0, edge.rank, edge.edge_run.number, sender)
             self._push(self.now + self._network.linger, _WAITED, key, batch)
         return clock
 
-    def _choose(self, way: EventEdge, sender: int, row: int) -> tuple[int, Message]:
+    def _choose(self, edge: EventEdge, sender: int, row: int) -> tuple[int, Message]:
         """Choose who gets a tuple, and what travels with it, and let that be known."""
-        conversation, target = way.conversation, self._targets[way]
+        conversation, target = edge.conversation, self._targets[edge]
         target.left += 1
         if conversation is None:
-            instance, carried = way.choose(sender, row), None
+            instance, carried = edge.choose(sender, row), None
         else:
             now, backlog = self.now, target.backlog
             post = self._posts[target.operator_queue.name]
             if post.parcels and post.parcels[0][0] <= now:
                 post.deliver(now, lambda *letter: self._deliver(target, *letter))
             backlog.now, backlog.taken = now, target.seconds[row]
-            instance, carried = conversation.dispatch(sender, way.codes[row], now)
+            instance, carried = conversation.dispatch(sender, edge.codes[row], now)
         target.backlog.sent(instance, target.seconds[row])
         return instance, carried
 
@@ -336,7 +336,7 @@ class Events:
         if batch.closed is not None:
             return
         self._send_when_idle(batch, _IN_TIME)
-        operator = self._sources[batch.pool.ways[0]]
+        operator = self._sources[batch.pool.edges[0]]
         if not operator.busy[batch.sender]:
             self._go_on(operator, batch.sender)
 
@@ -344,7 +344,7 @@ class Events:
         """Send a batch as soon as its sender is idle, which must be where that costs anything."""
         if self._network.charges:
             batch.cause = cause
-            self._sources[batch.pool.ways[0]].late[batch.sender].append(batch)
+            self._sources[batch.pool.edges[0]].late[batch.sender].append(batch)
         else:
             self._ship(batch, cause, self.now)
 
@@ -363,7 +363,7 @@ class Events:
         if departure <= self.now:
             self._left(load, load.closed, cause)
         else:
-            key = (load.closed, cause, load.way.edge_run.number, load.sender)
+            key = (load.closed, cause, load.edge.edge_run.number, load.sender)
             self._push(departure, _LEAVES, key, load)
 
     def _left(self, what: Load | Trip, closed: float, cause: int) -> None:
@@ -371,12 +371,12 @@ class Events:
         wires, now = self._wires, self.now
         trip = what if isinstance(what, Trip) else Trip.of(what, self._network, wires, now)
         load, head = trip.load, trip.goes_on(wires, now) if trip.path else None
-        key = closed, cause, load.way.edge_run.number, load.sender
+        key = closed, cause, load.edge.edge_run.number, load.sender
         if head is not None:
             self._push(head, _LEAVES, key, trip)
         else:
             time, items = trip.arrival()
-            self._push(time, _ARRIVES, key, (self._targets[load.way], load.instance, items))
+            self._push(time, _ARRIVES, key, (self._targets[load.edge], load.instance, items))
 
     def _end_if_over(self, operator: EventOperator) -> None:
         """End an operator once it and all before it have executed their last tuple."""
@@ -392,8 +392,8 @@ class Events:
             if batch not in late:
                 self._send_when_idle(batch, _AT_THE_END)
         self._wake(operator)
-        for way in operator.out:
-            self._end_if_over(self._targets[way])
+        for edge in operator.out:
+            self._end_if_over(self._targets[edge])
 
     def _all_before_ended(self, operator: EventOperator) -> bool:
-        return all(self._sources[way].ended for way in operator.into)
+        return all(self._sources[edge].ended for edge in operator.into)

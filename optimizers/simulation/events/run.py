@@ -24,7 +24,7 @@ from optimizers.simulation.rows import Arrivals, Sent
 from optimizers.simulation.tuples import Tuples
 from optimizers.simulation.wires import Wires
 
-Talks: TypeAlias = Mapping[int, Conversation]
+Conversations: TypeAlias = Mapping[int, Conversation]
 """Conversations by the number of their edge into an operator."""
 
 
@@ -33,12 +33,12 @@ class EventRun:
 
     Args:
         operator_queues: the operators by name, in the order of the job.
-        entering: the edges into each.
+        inputs: the edges into each.
         edge_runs: the edges by their names.
         network: what shipping costs.
         tuples: what comes in.
         posts: the messages on their way.
-        witnesses: who tells the truth of each operator.
+        truths: what dispatchers that know all may ask of each operator, which these events answer.
         wires: the links between nodes.
         needing: the operators whose instances take time, for which they need a core.
     """
@@ -46,12 +46,12 @@ class EventRun:
     def __init__(  # noqa: PLR0913, PLR0917
         self,
         operator_queues: Mapping[str, OperatorQueues],
-        entering: Mapping[str, list[EdgeRun]],
+        inputs: Mapping[str, list[EdgeRun]],
         edge_runs: Mapping[EdgeName, EdgeRun],
         network: Network,
         tuples: Tuples,
         posts: dict[str, Mailbox],
-        witnesses: Mapping[str, CurrentTruth],
+        truths: Mapping[str, CurrentTruth],
         wires: Wires,
         needing: Container[str],
     ) -> None:
@@ -61,19 +61,22 @@ class EventRun:
             name: EventOperator(operator_queue, rank, tuples.emitted(name), works=name in needing)
             for rank, (name, operator_queue) in enumerate(operator_queues.items())
         }
-        self._ways: dict[EdgeName, EventEdge] = {}
-        for edge, edge_run in edge_runs.items():
-            self._ways[edge] = EventEdge(edge_run, self._event_operators[edge[0]].rank)
-            self._event_operators[edge[0]].out.append(self._ways[edge])
-        for name, each in entering.items():
-            self._event_operators[name].into = [self._ways[edge_run.edge.name] for edge_run in each]
-            witnesses[name].by = self._event_operators[name].backlog
+        self._edges: dict[EdgeName, EventEdge] = {}
+        for edge_name, edge_run in edge_runs.items():
+            source = self._event_operators[edge_name[0]]
+            self._edges[edge_name] = EventEdge(edge_run, source.rank)
+            source.out.append(self._edges[edge_name])
+        for name, each in inputs.items():
+            self._event_operators[name].into = [
+                self._edges[edge_run.edge.name] for edge_run in each
+            ]
+            truths[name].by = self._event_operators[name].backlog
         self._events = Events(self._event_operators, network, posts, wires, Cores())
 
     def take_over(
         self,
         waiting: Mapping[str, int],
-        conversations: Mapping[str, Talks],
+        conversations: Mapping[str, Conversations],
         nodes: Mapping[str, Sequence[int]],
         cores: Mapping[int, float],
         now: float,
@@ -88,40 +91,42 @@ class EventRun:
             now: the time.
         """
         self._events.now = now
-        for way in self._ways.values():
-            way.locate()
+        for edge in self._edges.values():
+            edge.locate()
         self._events.begin(cores)
-        for name, stand in self._event_operators.items():
-            stand.fit()
-            queue = stand.operator_queue.queue
-            stand.left = len(queue) + waiting.get(name, 0)
-            self._take_queue(stand, queue, conversations[name])
-        for way in self._ways.values():
-            self._take_departing(way)
-        for name, stand in self._event_operators.items():
+        for name, operator in self._event_operators.items():
+            operator.fit()
+            queue = operator.operator_queue.queue
+            operator.left = len(queue) + waiting.get(name, 0)
+            self._take_queue(operator, queue, conversations[name])
+        for edge in self._edges.values():
+            self._take_departing(edge)
+        for name, operator in self._event_operators.items():
             for instance, node in enumerate(nodes[name]):
-                self._events.resume(stand, instance, node)
+                self._events.resume(operator, instance, node)
         self._events.settle()
 
     def begin(
         self,
         plan: Plan,
         layout: Layout,
-        conversations: Mapping[str, Talks],
+        conversations: Mapping[str, Conversations],
         cores: Mapping[int, float],
         now: float,
     ) -> None:
         """Go on under a plan, by which the job is laid out like this."""
         self._events.now = now
-        for stand in self._event_operators.values():
-            stand.fit()
-        for way in self._ways.values():
-            way.locate()
+        for operator in self._event_operators.values():
+            operator.fit()
+        for edge in self._edges.values():
+            edge.locate()
         self._events.begin(cores)
         changed = {
-            way
-            for (source, target), way in self._ways.items()
-            if way.under(plan.batch.get(source, 1), conversations[target].get(way.edge_run.number))
+            edge
+            for (source, target), edge in self._edges.items()
+            if edge.under(
+                plan.batch.get(source, 1), conversations[target].get(edge.edge_run.number)
+            )
         }
         self._pool(layout, changed)
 
@@ -130,15 +135,15 @@ class EventRun:
         stale: list[Pool] = []
         for name, operator in self._event_operators.items():
             groups = pooled(name, operator.out, layout, self._network.buffers)
-            stay = {pool.ways: pool for pool in operator.pools if pool.ways in groups}
+            stay = {pool.edges: pool for pool in operator.pools if pool.edges in groups}
             stale += [
                 pool
                 for pool in operator.pools
-                if pool.ways not in stay or any(way in changed for way in pool.ways)
+                if pool.edges not in stay or any(edge in changed for edge in pool.edges)
             ]
-            operator.pools = [stay.get(ways) or Pool(ways) for ways in groups]
-        order = list(self._ways.values())
-        for pool in sorted(stale, key=lambda pool: order.index(pool.ways[0])):
+            operator.pools = [stay.get(edges) or Pool(edges) for edges in groups]
+        order = list(self._edges.values())
+        for pool in sorted(stale, key=lambda pool: order.index(pool.edges[0])):
             self._events.expire(pool)
 
     def advance(self, stretch: Stretch, admitted: Mapping[str, Arrivals], until: float) -> None:
@@ -146,16 +151,18 @@ class EventRun:
         for name, arrivals in admitted.items():
             self._events.admit(self._event_operators[name], arrivals)
         self._events.advance(until)
-        for name, stand in self._event_operators.items():
-            stretch.served[name] = stand.served()
-        for edge, way in self._ways.items():
-            stretch.sent[edge] = _sent(way)
-            stretch.flows[edge] = way.flow
-            way.sent, way.flow = [], EdgeFlow()
-            if way.conversation is not None:
-                stretch.flows[edge].count(way.conversation)
+        for name, operator in self._event_operators.items():
+            stretch.served[name] = operator.served()
+        for edge_name, edge in self._edges.items():
+            stretch.sent[edge_name] = _sent(edge)
+            stretch.flows[edge_name] = edge.flow
+            edge.sent, edge.flow = [], EdgeFlow()
+            if edge.conversation is not None:
+                stretch.flows[edge_name].count(edge.conversation)
 
-    def _take_queue(self, stand: EventOperator, queue: Arrivals, conversations: Talks) -> None:
+    def _take_queue(
+        self, operator: EventOperator, queue: Arrivals, conversations: Conversations
+    ) -> None:
         columns = zip(
             queue.rows.tolist(),
             queue.instances.tolist(),
@@ -173,16 +180,16 @@ class EventRun:
                 conversation = None
             begun = None if math.isnan(known) else known
             item = Item(row, edge, sender, time, carried, conversation, begun)
-            stand.backlog.sent(instance, stand.seconds[row])
+            operator.backlog.sent(instance, operator.seconds[row])
             if time < self._events.now:
-                stand.queues[instance].append(item)
+                operator.queues[instance].append(item)
             else:
-                self._events.arrive(stand, instance, item, closed)
+                self._events.arrive(operator, instance, item, closed)
 
-    def _take_departing(self, way: EventEdge) -> None:
+    def _take_departing(self, edge: EventEdge) -> None:
         """Take over tuples that have yet to leave, which are on their own until now."""
-        departing = way.edge_run.departing
-        target = self._event_operators[way.edge_run.edge.target]
+        departing = edge.edge_run.departing
+        target = self._event_operators[edge.edge_run.edge.target]
         target.left += len(departing)
         columns = zip(
             departing.rows.tolist(),
@@ -194,14 +201,14 @@ class EventRun:
         )
         for row, sender, instance, closed, departure in columns:
             size = float(self._tuples.sizes[row])
-            load = Load(way, sender, instance, [row], [None], size, closed)
+            load = Load(edge, sender, instance, [row], [None], size, closed)
             target.backlog.sent(instance, target.seconds[row])
             self._events.leave(load, departure)
 
 
-def _sent(way: EventEdge) -> Sent:
+def _sent(edge: EventEdge) -> Sent:
     """Return the tuples that were put into batches in this epoch."""
-    table = np.array(way.sent, dtype=np.int64).reshape(-1, 3)
+    table = np.array(edge.sent, dtype=np.int64).reshape(-1, 3)
     rows, senders, instances = table.T
-    nodes = way.edge_run.source.nodes[senders], way.edge_run.target.nodes[instances]
+    nodes = edge.edge_run.source.nodes[senders], edge.edge_run.target.nodes[instances]
     return Sent(rows, senders, instances, nodes[0] == nodes[1])

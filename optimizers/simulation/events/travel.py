@@ -29,11 +29,11 @@ class Trip:
     @classmethod
     def of(cls, load: Load, network: Network, wires: Wires, now: float) -> "Trip":
         """Return how a batch travels that leaves its sender now."""
-        way = load.way
-        start, end = way.starts[load.sender], way.ends[load.instance]
+        edge = load.edge
+        start, end = edge.starts[load.sender], edge.ends[load.instance]
         if start == end:
             return cls(load, (), now, 0.0, 0.0)
-        path, latency = wires.way(way.edge_run.edge.name, start, end)
+        path, latency = wires.route(edge.edge_run.edge.name, start, end)
         return cls(load, path, now, latency, network.received(load.size))
 
     def goes_on(self, wires: Wires, now: float) -> float | None:
@@ -48,9 +48,9 @@ class Trip:
     def arrival(self) -> tuple[float, list[Item]]:
         """Return when it is there, and the tuples that it has brought."""
         load, time = self.load, self.through + self.latency
-        edge, sender = load.way.edge_run.number, load.sender
+        number, sender = load.edge.edge_run.number, load.sender
         items = [
-            Item(row, edge, sender, time, carried, load.conversation)
+            Item(row, number, sender, time, carried, load.conversation)
             for row, carried in zip(load.rows, load.carried, strict=True)
         ]
         if self.receiving:

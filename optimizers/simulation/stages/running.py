@@ -129,7 +129,7 @@ class StagesRunning(Running):
 
     def _share(self, name: str, stretch: Stretch, until: float) -> Share:
         """Return what an operator gets in a batch."""
-        if not self.entering[name]:
+        if not self.inputs[name]:
             queue = self._admit(name, stretch, until)
         else:
             came = [
@@ -146,7 +146,7 @@ class StagesRunning(Running):
 
     def _emit(self, name: str, stretch: Stretch) -> None:
         """Route what comes of what an operator has got."""
-        edge_runs = self.leaving[name]
+        edge_runs = self.outputs[name]
         if not edge_runs:
             return
         found = emitted(stretch.served[name], self.tuples.emitted(name), edge_runs, None)
@@ -168,11 +168,11 @@ class StagesRunning(Running):
                 far = starts != ends
                 sizes = self.tuples.sizes[sent.rows[far]]
                 total += float(sizes.sum())
-                ways, which = np.unique((starts[far] << 32) + ends[far], return_inverse=True)
-                for way, size in zip(
-                    ways.tolist(), np.bincount(which, sizes).tolist(), strict=True
+                pairs, which = np.unique((starts[far] << 32) + ends[far], return_inverse=True)
+                for pair, size in zip(
+                    pairs.tolist(), np.bincount(which, sizes).tolist(), strict=True
                 ):
-                    both = way >> 32, way & 0xFFFFFFFF
+                    both = pair >> 32, pair & 0xFFFFFFFF
                     latency = max(latency, self._wires.latency(*both))
                     for link, bandwidth in self._wires.path(edge_run.edge.name, *both):
                         passing[link] += size

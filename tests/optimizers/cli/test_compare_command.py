@@ -48,7 +48,7 @@ def asked(monkeypatch):
         options["watch"](Step(0, "", 0.1))
         return seen["result"]
 
-    monkeypatch.setattr(command_session, "quiet_session", session)
+    monkeypatch.setattr(command_session, "command_session", session)
     monkeypatch.setattr(compare, "compare", compared)
     return seen
 

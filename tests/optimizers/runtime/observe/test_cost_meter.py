@@ -76,7 +76,7 @@ def tried(*meters):
         for name, table in meter.tell():
             if name == Observation.of("trial", "w"):
                 trial.add(table)
-    return trial.way
+    return trial.mode
 
 
 def true_cost(key):
