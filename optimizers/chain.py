@@ -1,6 +1,6 @@
 """Several strategies as one."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -29,8 +29,8 @@ class Chain(Optimizer):
     """Strategies one after the other; each decides as if the earlier decisions were in force.
 
     That includes the statistics: a later step gets them projected through the decisions before it
-    (`Statistics.under`). Steps decide in the order of the arguments. A chain of one is that one;
-    chains nest.
+    (`Statistics.under`). Steps decide in the order of the arguments. What earlier steps placed on a
+    node leaves it when a later step drains it. A chain of one is that one; chains nest.
 
     >>> from optimizers import Cluster, Fixed, Plan, Statistics, Topology
     >>> chain = Chain(Fixed(Plan(parallelism={"count": 8})), Fixed(Plan(batch={"count": 500})))
@@ -85,23 +85,32 @@ class Chain(Optimizer):
 
         Each message begins with the step.
         """
-        decided, placed = Plan(), Plan()
-        for place, step in enumerate(self.steps, start=1):
+        decided, ours = Plan(), Plan()
+        path = tuple(_path(self))
+        for where, step in path:
             in_force, seen = current, statistics
-            where = f"step {place} of the chain, {name_of(step)}: "
             try:
                 if decided:
-                    # Which nodes are left where fewer are wanted is settled here, once for all.
-                    decided = naming_drains(decided, topology, cluster, current)
-                    # So is which groups move when operators are resized.
-                    placed = _placing(decided, placed.placement)
-                    placed = placed_by_traffic(placed, topology, cluster, statistics, current)
-                    in_force = current.amended(placed, cluster)
+                    # Which groups move when operators are resized is settled here, once for all.
+                    whole = _placing(decided, ours.placement)
+                    whole = placed_by_traffic(whole, topology, cluster, statistics, current)
+                    ours = _ours(whole, decided)
+                    in_force = current.amended(whole, cluster)
                     plans = current, in_force
                     seen = statistics.under(*(Layout.of(topology, cluster, p) for p in plans))
                 world = topology.under(decided), cluster.under(decided)
-                decided |= decision_of(step, Question(*world, seen, in_force), "it")
+                decision = decision_of(step, Question(*world, seen, in_force), "it")
+                before, decided = decided, decided | decision
+                if len(path) > 1:
+                    # So is which nodes are left where fewer are wanted: by what steps say alone.
+                    decided = naming_drains(decided, topology, cluster, current)
                 decided.check(topology, cluster)
+                # What was placed by now leaves the nodes that this step drains.
+                leaving = {*decided.drain} - {*before.drain, *in_force.drain, *cluster.draining}
+                if leaving:
+                    later = cluster.under(decided)
+                    kept = _leaving(decided, leaving, later, but=decision.placement)
+                    decided, ours = kept, _leaving(ours, leaving, later)
             except PlanConflictError as error:
                 raise PlanConflictError(
                     error.part, error.subject, error.first, error.second, where + error.where
@@ -111,9 +120,36 @@ class Chain(Optimizer):
             except (PlanError, UnknownNameError) as error:
                 kind = PlanError if isinstance(error, PlanError) else UnknownNameError
                 raise kind(f"{where}{error}; try it in another place of the chain") from error
-        return _placing(decided, placed.placement)
+        return _placing(decided, ours.placement)
+
+
+def _path(chain: Chain, before: str = "") -> Iterator[tuple[str, Optimizer]]:
+    """Yield each step, those of chains within this one too, with its place for messages."""
+    for place, step in enumerate(chain.steps, start=1):
+        where = f"{before}step {place} of the chain, {name_of(step)}: "
+        if isinstance(step, Chain):
+            yield from _path(step, where)
+        else:
+            yield where, step
 
 
 def _placing(decision: Plan, placement: Mapping[str, Deployment]) -> Plan:
     """Return a decision that also places operators which it does not place itself."""
     return replace(decision, placement={**placement, **decision.placement})
+
+
+def _ours(whole: Plan, decided: Plan) -> Plan:
+    """Return the placements of a plan that no step has decided."""
+    names = whole.placement.keys() - decided.placement.keys()
+    return Plan(placement={name: whole.placement[name] for name in sorted(names)})
+
+
+def _leaving(
+    plan: Plan, nodes: Collection[str], cluster: Cluster, but: Collection[str] = ()
+) -> Plan:
+    """Return a plan whose placements leave some nodes, but for those of some operators."""
+    placement = {
+        name: home if name in but else home.without(nodes, cluster)
+        for name, home in plan.placement.items()
+    }
+    return replace(plan, placement=placement)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import any_job
 import numpy as np
+import pytest
 from any_job import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from one_world import (
     batch,
     decisions,
     homes_of_state,
+    job,
     listed,
     places,
     rows,
@@ -35,6 +37,7 @@ from grouping.groupings import Fields, GroupTable, RoutingTable
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers import (
     Chain,
+    Cluster,
     Deployment,
     Fixed,
     Hash,
@@ -45,9 +48,13 @@ from optimizers import (
     Plan,
     Statistics,
 )
+from optimizers.control.asking import ask
+from optimizers.control.question import Question
 from optimizers.layout import Layout, completed
+from optimizers.loads import GroupStatistics
 from optimizers.runtime.state import cache
 from optimizers.simulation import SimulationEngine, Stream, Work
+from optimizers.statistics import GroupTraffic, Probe
 from optimizers.strategies.parts.key_layout import KeyLayout
 
 STATE = 10.0
@@ -333,6 +340,82 @@ def test_a_chain_in_any_order_works_or_is_a_refused_decision(chosen, seed, topol
     run = SimulationEngine(cluster=cluster, batch_tuples=len(KEYS) * 2).run(topology, stream, chain)
     assert 3 == len(run.batches)
     assert {len(KEYS) * 6} == {len(run.operators[name].rows) for name in HOP}
+
+
+def emptying(random):
+    """A step that drains nodes, by name or by count, or one that resizes, places or adds."""
+    homes = [NODES[place] for place in random.integers(0, 3, 3).tolist()]
+    there = Deployment(homes, random.integers(0, 3, GROUPS).tolist())
+    said = [
+        Plan(drain=(NODES[int(random.integers(3))],)),
+        Plan(nodes=int(random.integers(1, 4))),
+        Plan(parallelism={"a": int(random.integers(1, 6))}),
+        Plan(parallelism={"b": int(random.integers(1, 9))}),
+        Plan(parallelism={"a": 3}, placement={"a": there}),
+        Plan(add=(Node("n3"),)),
+        Plan(batch={"s": 5}),
+    ]
+    return Fixed(said[int(random.integers(len(said)))])
+
+
+def nested(random, steps):
+    """A chain of these steps, some of them in a chain within it."""
+    first, last = sorted(random.integers(0, len(steps) + 1, 2).tolist())
+    return Chain(*steps[:first], Chain(*steps[first:last]), *steps[last:])
+
+
+def placed_after(steps, node, operator):
+    """Whether a step places an operator on a node with or after the first one that may drain it."""
+    said = [step.decision for step in steps]
+    drains = next(place for place, plan in enumerate(said) if plan.nodes or node in plan.drain)
+    homes = [plan.placement[operator] for plan in said[drains:] if operator in plan.placement]
+    return any(node in home.nodes for home in homes)
+
+
+@given(st.integers(0, 1 << 16), st.integers(2, 5), st.booleans(), JOBS, CLUSTERS)
+def test_a_chain_that_drains_a_node_leaves_nothing_there(seed, count, sees, topology, cluster):
+    random = np.random.default_rng(seed)
+    steps = [emptying(random) for _ in range(count)]
+    current = completed(Plan(), topology, cluster)
+    cells = np.arange(GROUPS)
+    seen = Statistics(
+        groups={name: GroupStatistics(*random.uniform(1, 9, (4, GROUPS))) for name in HOP},
+        traffic={HOP: GroupTraffic(cells, random.permutation(cells), random.uniform(1, 9, GROUPS))},
+    )
+    question = Question(topology.under(current), cluster, seen if sees else Statistics(), current)
+
+    answers = [ask(chain, question) for chain in (Chain(*steps), nested(random, steps))]
+
+    assert answers[0].plan == answers[1].plan
+    assert bool(answers[0].refused) == bool(answers[1].refused)
+    after = current.amended(answers[0].plan, cluster)
+    for name, home in after.placement.items():
+        for node in {*after.drain} & {*home.nodes}:
+            assert placed_after(steps, node, name)
+
+
+@pytest.mark.parametrize("probe", [Probe.GROUPS, Probe.OPERATORS])
+@pytest.mark.parametrize("less", [Plan(drain=("n0",)), Plan(nodes=2)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_simulated_node_that_a_chain_drains_is_given_back_once_it_is_empty(probe, less, turned):
+    class Told(Fixed):
+        observes = frozenset({probe})
+
+        def plan(self, topology, cluster, statistics, current):
+            return self.decision if statistics.operators and statistics.epoch == 0 else Plan()
+
+    steps = [Told(Plan(parallelism={"a": 4})), Told(less)]
+    stream = Stream.steady({name: column * 3 for name, column in rows().items()}, rate=1.0)
+
+    run = SimulationEngine(cluster=Cluster(tuple(map(Node, NODES))), batch_tuples=len(KEYS)).run(
+        job(3, 3), stream, Chain(*steps[:: -1 if turned else 1])
+    )
+
+    assert not [decision for decision in run.decisions if decision.refused]
+    assert 4 == len(run.plans[-1].placement["a"].nodes)
+    left = {node for home in run.plans[-1].placement.values() for node in home.nodes}
+    assert 2 == len(left)
+    assert left == {node.name for node in run.cluster.nodes}
 
 
 LEARNING = [Locality(), Locality(worth=0.0), Locality.published()]
