@@ -267,11 +267,14 @@ class Plan:
     ) -> Migration:
         """Return what has to move when a job goes from this plan to the new one.
 
+        Both are whole, as engines have them: instances that a plan does not place are dealt out
+        anew under each. So complete the present (`optimizers.layout.completed`) and amend that.
+
         Args:
             new: the plan to come, whole (see `amended`), not only what changes.
             topology: the job as declared.
             cluster: the machines as they are now.
-            statistics: the sizes of state, where known.
+            statistics: the keys and the sizes of state, as observed under this plan.
         """
         for plan in (self, new):
             plan.check(topology, cluster)

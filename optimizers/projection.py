@@ -15,6 +15,7 @@ from grouping.groupings import LocalOrShuffle
 from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.routing_table import GroupTable
+from optimizers.key_state import KeyState, per_key
 from optimizers.layout import Layout
 from optimizers.loads import REMOTE, GroupStatistics, InstanceStatistics
 from optimizers.operators import Edge, EdgeName
@@ -140,14 +141,9 @@ class Projection:
         return _shifted(loads, *self._groups[name], self._shares(name))
 
     def group_state(self, name: str, state: Floats) -> Floats:
-        """Return the state of each key group: keys of one group are taken to hold equal state."""
-        before, after = self._groups[name]
-        counts = self.keys[name].counts
-        listed = np.bincount(before, minlength=len(state))
-        # A key that is not listed came no more often than those listed.
-        least = counts[counts > 0].min(initial=np.inf)
-        unlisted = self._unlisted(name) / len(state) / least
-        return _shifted(state, before, after, 1.0 / (listed[before] + unlisted))
+        """Return the state of each key group: each known key takes its own along (`KeyState`)."""
+        held, owners = self._held[name], self.new.owners(name)
+        return _shifted(state, held.groups, per_key(held.columns, owners.group_of), held.shares)
 
     def traffic(
         self, hop: EdgeName, sources: Integers, targets: Integers, tuples: Floats
@@ -209,6 +205,16 @@ class Projection:
             name: (
                 _groups_of(self.old, name, counts.keys),
                 _groups_of(self.new, name, counts.keys),
+            )
+            for name, counts in self.keys.items()
+        }
+
+    @cached_property
+    def _held(self) -> dict[str, KeyState]:
+        """The keys of operators, and the share of its group's state that each has."""
+        return {
+            name: KeyState.of(
+                self.old.owners(name), self.new.owners(name), counts, self.tuples.get(name, 0.0)
             )
             for name, counts in self.keys.items()
         }

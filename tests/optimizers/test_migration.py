@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Table, fitting_plans, worlds
 
-from grouping.groupings import Fields, GroupTable, RoutingTable
+from grouping.groupings import Fields, GroupTable, RoutingTable, WorstCase
 from grouping.key_table import KeyTable
 from grouping.owners import KeyOwners
 from optimizers import (
@@ -14,6 +14,7 @@ from optimizers import (
     Deployment,
     GroupMove,
     GroupStatistics,
+    KeyCounts,
     Migration,
     Node,
     OperatorStatistics,
@@ -233,7 +234,7 @@ def test_keys_that_go_with_their_group_have_its_state():
     migration = old.diff(new, JOB, NODES, sized(7.0, 1.0, 1.0, 1.0))
 
     assert (KeyMoves("count", (0, "a"), (1, "b"), 8, 0, 0.0),) == migration.keys
-    assert {"count": Moved(8, 1, 7.0)} == migration.by_operator
+    assert {"count": Moved(8, 1, 7.0, uncounted=1)} == migration.by_operator
     assert 0 == old.diff(new, JOB, NODES, sized(7.0, 1.0, 1.0, 1.0)).unsized
     assert 1 == old.diff(new, JOB, NODES).unsized
 
@@ -258,9 +259,10 @@ def test_a_migration_prints_what_moves():
 
     expected = (
         "count: 2 -> 1 instances\n"
-        "count: 2 key groups and 2 named keys to move, 2 and 2 to another node, 22 bytes"
+        "count: 2 key groups and 2 named keys to move, 2 and 2 to another node, 12 bytes"
     )
 
+    # All that is on the instance that goes, and no more: 15 bytes are all there are.
     assert expected == str(old.diff(new, JOB, NODES, sized(1.0, 2.0, 4.0, 8.0)))
     assert "nothing moves" == str(Migration())
 
@@ -289,3 +291,90 @@ def test_neither_plan_may_be_one_that_the_job_cannot_carry_out(both):
 
     with pytest.raises(PlanError, match="parallelism\\['count'\\]=5"):
         old.diff(new, JOB, NODES)
+
+
+def counted(keys, each, tuples=None, groups=4):
+    """Statistics of keys that came once each, and hold as much state each."""
+    of = KeyOwners((0, 0, 1, 1)).group_of(keys)
+    state = each * np.bincount(of, minlength=groups).astype(float)
+    return Statistics(
+        operators={"count": OperatorStatistics(len(keys) if tuples is None else tuples)},
+        groups={"count": GroupStatistics(state_bytes=state)},
+        keys={"count": KeyCounts(keys, np.ones(len(keys)))},
+    )
+
+
+def test_keys_that_a_table_names_have_their_own_state_and_not_that_of_all_keys():
+    keys = list(range(6000))
+    owners = Layout.of(JOB, NODES, Plan()).owners("count")
+    away = GroupTable(keys[:100], [3 - group for group in owners.group_of(keys[:100])], 4)
+
+    migration = Plan().diff(Plan(routing={"count": away}), JOB, NODES, counted(keys, 10.0))
+
+    assert (100, 0) == (migration.total.keys, migration.total.groups)
+    assert 1000.0 == pytest.approx(migration.bytes)
+
+
+def test_a_group_that_moves_takes_along_what_was_counted_but_for_keys_that_stay():
+    keys = list(range(80))
+    of = KeyOwners((0, 0, 1, 1)).group_of(keys)
+    stay = [key for key, group in zip(keys, of.tolist(), strict=True) if group == 0][:3]
+    pinned = RoutingTable(stay, [0, 0, 0], 2)
+    old = Plan(routing={"count": pinned}, placement={"count": Deployment(("a", "b"), (0, 0, 1, 1))})
+    new = Plan(routing={"count": pinned}, placement={"count": Deployment(("a", "b"), (1, 0, 1, 1))})
+
+    migration = old.diff(new, JOB, NODES, counted(keys, 10.0))
+
+    moved = int((of == 0).sum()) - 3
+    assert {"count": Moved(moved, 1, pytest.approx(10.0 * moved))} == migration.by_operator
+    expected = f"count: 1 key group and {moved} keys to move, 1 and {moved} to another node, "
+    assert f"{expected}{10 * moved} bytes" == str(migration)
+
+
+def test_keys_that_a_rule_sends_are_told_as_far_as_they_were_counted():
+    keys = list(range(40))
+    new = Plan(routing={"count": WorstCase(RoutingTable([], [], 2))})
+    layouts = [Layout.of(JOB, NODES, plan) for plan in (Plan(), new)]
+    before, after = (layout.owners("count").assign(keys) for layout in layouts)
+    moved = int((before != after).sum())
+
+    all_told = Plan().diff(new, JOB, NODES, counted(keys, 10.0))
+    some_told = Plan().diff(new, JOB, NODES, counted(keys, 10.0, tuples=50))
+    untold = Plan().diff(new, JOB, NODES)
+
+    assert {"count": Moved(moved, 0, pytest.approx(10.0 * moved))} == all_told.by_operator
+    assert () == all_told.reroutes
+    assert (moved, 1) == (some_told.total.keys, some_told.unsized)
+    assert ("count",) == some_told.reroutes == untold.reroutes
+    assert (0, 1) == (untold.total.keys, untold.unsized)
+
+
+def test_keys_that_were_not_counted_are_as_many_as_if_each_came_as_rarely_as_any_that_was():
+    """Eight keys came once each, with four more tuples: of four other keys, one in each group."""
+    keys = list(range(8))
+    number = np.bincount(KeyOwners((0, 0, 1, 1)).group_of(keys), minlength=4)
+    seen = counted(keys, 10.0, tuples=12)
+
+    moves = Plan().diff(Plan(drain=("a",)), JOB, NODES, seen).groups
+
+    assert (number + 1.0).tolist() == [move.keys for move in moves]
+    assert (10.0 * number).tolist() == [move.bytes for move in moves]
+
+
+def test_a_key_that_a_table_names_and_that_never_came_has_no_state():
+    keys = list(range(20))
+    owners = KeyOwners((0, 0, 1, 1))
+    named = [99, 100]
+    assert {*owners.group_of(named).tolist()} <= {*owners.group_of(keys).tolist()}
+    table = GroupTable(named, [3 - group for group in owners.group_of(named).tolist()], 4)
+    new = Plan(routing={"count": table})
+
+    without, with_others = (
+        Plan().diff(new, JOB, NODES, counted(keys, 10.0, tuples=count)) for count in (20, 21)
+    )
+
+    assert (2, 0.0) == (without.total.keys, without.bytes)
+    number = np.bincount(owners.group_of([*keys, *named]), [1.0] * 20 + [0.5] * 2, 4)
+    state = 10.0 * np.bincount(owners.group_of(keys), minlength=4)
+    groups = owners.group_of(named)
+    assert (0.5 * state / number)[groups].sum() == pytest.approx(with_others.bytes)

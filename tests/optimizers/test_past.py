@@ -108,3 +108,4 @@ def test_statistics_refuse_a_past_of_another_job():
         with pytest.raises(error):
             Statistics(past=Past(groups=groups)).check(JOB)
     Statistics(past=Past(groups={"a": PastGroups(cpu=np.ones(4))})).check(JOB)
+    Statistics(past=Past(groups={"a": PastGroups()})).check(JOB)  # no load was observed
