@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from optimizers.documents import Record
 from optimizers.errors import InvalidValueError
-from sketches.checks import amount, whole
+from sketches.checks import amount, optional_amount, whole
 from sketches.values import listed
 
 KEPT = 64
@@ -91,11 +91,16 @@ class BatchTime:
     Attributes:
         batch: its number.
         tuples: how many tuples came in with it.
-        seconds: how long it took, by one clock: from when it was begun until it was committed.
+        seconds: how long it took, by one clock: from when it was begun until it was committed; of
+            a stream, with what its trigger took around that.
         planning: seconds from the begin until its first stage did.
         stages: what happened then, stage by stage.
         commit: seconds from the end of the last stage: to read the reports, check that all has
             arrived, and write the batch down.
+        trigger: of a stream, seconds that its trigger took around all this: to look what there is,
+            write down offsets, plan the query, hand the output out and decide. The triggers of a
+            stream follow one another, so it can go on no faster. 0 where there is no trigger, as
+            for bounded data; None where that is not known, as of the first batch of a query.
     """
 
     batch: int
@@ -104,9 +109,11 @@ class BatchTime:
     planning: float
     stages: tuple[StageTime, ...]
     commit: float
+    trigger: float | None = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch", whole("batch", self.batch, at_least=0))
+        object.__setattr__(self, "trigger", optional_amount("trigger", self.trigger))
         for name in ("tuples", "seconds", "planning", "commit"):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
         stages = listed("stages", self.stages)
@@ -117,8 +124,8 @@ class BatchTime:
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """The seconds of each part, all stages together."""
-        found = {"planning": self.planning}
+        """The seconds of each part, all stages together; 0 of what is not known."""
+        found = {"trigger": self.trigger or 0.0, "planning": self.planning}
         for name in StageTime.PARTS:
             found[name] = sum(getattr(stage, name) for stage in self.stages)
         return {**found, "commit": self.commit}
@@ -143,4 +150,5 @@ class BatchTime:
             record.take("planning", float),
             tuple(record.each("stages", StageTime.from_record)),
             record.take("commit", float),
+            record.optional("trigger", float),
         )

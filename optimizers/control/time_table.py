@@ -21,6 +21,9 @@ def time_rows(times: Sequence[BatchTime]) -> list[list[str]]:
         means = [_mean([getattr(stage, part) for stage in each]) for part in StageTime.PARTS]
         rows.append([name, str(each[-1].size), *means, _mean([stage.seconds for stage in each])])
     unknown = [""] * (len(StageTime.PARTS) + 1)
+    triggers = [time.trigger for time in same_stages if time.trigger is not None]
+    if any(triggers):
+        rows.append(["trigger", *unknown, _mean(triggers)])
     rows += [
         [label, *unknown, _mean([getattr(time, label) for time in same_stages])]
         for label in ("planning", "commit", "other")

@@ -5,6 +5,7 @@ done. The query keeps its id as long as these files are there.
 """
 
 import json
+from typing import NamedTuple
 
 from optimizers.errors import CheckpointError
 from optimizers.runtime.log.mark import SPARK
@@ -12,6 +13,20 @@ from optimizers.runtime.log.origins import OfStream
 from optimizers.runtime.storage.location import Location
 
 _BEFORE_OFFSETS = 2  # lines: of the format, and of the batch as a whole
+_TIME = "batchTimestampMs"  # when Spark fixed what is in a batch, in that of the batch as a whole
+
+
+class Arrived(NamedTuple):
+    """A batch that Spark hands out.
+
+    Attributes:
+        origin: what it is.
+        cut: when Spark had fixed what is in it, in seconds of the wall clock; None if that cannot
+            be read.
+    """
+
+    origin: OfStream
+    cut: float | None
 
 
 def query_at(location: Location) -> str | None:
@@ -43,14 +58,21 @@ def begun_at(location: Location) -> str:
     return query
 
 
-def arrived(location: Location, query: str, number: int) -> OfStream:
-    """Return the origin of a batch that Spark hands out.
+def arrived(location: Location, query: str, number: int) -> Arrived:
+    """Return what Spark has written down of a batch that it hands out.
 
     Raises:
         CheckpointError: Spark's record of it cannot be read here.
     """
     lines = location.read_bytes(f"{SPARK}/offsets/{number}").decode().splitlines()
-    return OfStream(query, number, tuple(lines[_BEFORE_OFFSETS:]))
+    return Arrived(OfStream(query, number, tuple(lines[_BEFORE_OFFSETS:])), _cut(lines))
+
+
+def _cut(lines: list[str]) -> float | None:
+    try:
+        return float(json.loads(lines[1])[_TIME]) / 1e3
+    except (IndexError, ValueError, KeyError, TypeError):  # a format of another version
+        return None
 
 
 def is_noted(location: Location, number: int) -> bool:

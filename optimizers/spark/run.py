@@ -46,11 +46,12 @@ from optimizers.spark.query_log import arrived, begun_at, is_noted, query_at
 from optimizers.spark.replay import admit
 from optimizers.spark.shipping import ship
 from optimizers.spark.source_limits import check_in_force
-from optimizers.spark.source_meters import meters_of
+from optimizers.spark.source_meters import last_progress, meters_of
 from optimizers.spark.sources import Sources, by_source
 from optimizers.spark.stage_clock import Begun, Watch
 from optimizers.spark.task_errors import as_penstock_errors
 from optimizers.spark.tasks import COLUMNS, SharedWork, SourceTask, StageTask, as_tasks_have
+from optimizers.spark.triggers import Triggers
 from optimizers.topology import Topology
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Run:
         self._append = False
         self._is_watched = False
         self._query: str | None = None  # the id of the query of Spark that drives it
+        self._triggers = Triggers()
         self._handed: int | None = None  # the last batch that this run has handed out
         self._driver: Driver | None = None  # the record that this driver works here
         self._earlier: list[Driver] = []
@@ -309,6 +311,7 @@ class Run:
         if self._is_watched:
             return
         self._is_watched = True
+        self._triggers.watch(last_progress(self._checkpoint.location, streams))
         location, commit = self._checkpoint.location, self._coordinator.committed
         last: tuple[str, ...] = ()
         if commit is not None and isinstance(commit.origin, OfStream):
@@ -326,13 +329,16 @@ class Run:
         location = self._checkpoint.location
         if self._query is None:
             self._query = begun_at(location)
-        origin = arrived(location, self._query, number)
+        origin, cut = arrived(location, self._query, number)
         self.progress.check_query(origin.query, append=self._append)
         if self.progress.is_next(origin):
-            begun = self._watch.begin()
+            begun = self._watch.begin(self._triggers.before(number, cut, time.time()))
             assignment = self._assign()
             task = self._source_task(assignment, self._topology.sources)
-            self._execute(assignment, begun, origin, [batch.mapInArrow(task, COLUMNS)])
+            begun = self._execute(assignment, begun, origin, [batch.mapInArrow(task, COLUMNS)])
+            self._triggers.after(number, cut, begun.wall, self.batches[-1].time)
+        else:
+            self._triggers.forget()
         last = self._coordinator.committed
         if last is not None and last.origin == origin:
             self.hand_out()
@@ -375,9 +381,10 @@ class Run:
         origin: Origin,
         parcels: Sequence[DataFrame],
         cutting: float = 0.0,
-    ) -> None:
+    ) -> Begun:
+        """Run a batch, again if tuples are lost; return when that was begun which it is done by."""
         for attempt in range(1, _ATTEMPTS + 1):
-            begun = begun if attempt == 1 else self._watch.begin()
+            begun = begun if attempt == 1 else self._watch.begin(begun.trigger)
             started = time.perf_counter()
             try:
                 reports, brought = self._reports(assignment, reduce(DataFrame.unionAll, parcels))
@@ -394,6 +401,7 @@ class Run:
         for driver in self._earlier:
             self._checkpoint.withdraw(driver)
         self._earlier = []
+        return begun
 
     def _reports(self, assignment: Assignment, parcels: DataFrame) -> tuple[list[Reports], float]:
         """Run all tasks of a batch as one Spark job; return their reports, and when they came."""

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from optimizers.runtime.driver.inflow import SourceMeter
 from optimizers.runtime.log.mark import SPARK
@@ -214,15 +214,21 @@ def meters_of(
     number = 0
     for name, (leaves, is_whole) in read.items():
         if len(leaves) == 1:
-            looks = Looks(_last_progress(location, streams[name].sparkSession), number, offsets)
+            looks = Looks(last_progress(location, streams), number, offsets)
             meter = _meter(location, number, leaves[0], looks, is_whole=is_whole)
             found[name] = number, meter
         number += len(leaves)
     return found, offsets
 
 
-def _last_progress(location: Location, session: SparkSession) -> LastProgress:
-    """Return what tells how the query of a checkpoint has come on, for as long as it runs."""
+def last_progress(location: Location, streams: Mapping[str, DataFrame]) -> LastProgress:
+    """Return what tells how the query of a checkpoint has come on, for as long as it runs.
+
+    Args:
+        location: the checkpoint.
+        streams: the stream of each source; the query is in the session of the first.
+    """
+    session = next(iter(streams.values())).sparkSession
 
     def told() -> Mapping[str, Any] | None:
         name = query_at(location)

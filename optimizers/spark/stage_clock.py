@@ -21,11 +21,15 @@ _TRIES, _MOMENT = 20, 0.002  # to wait for what Spark has not written down yet, 
 
 
 class Begun(NamedTuple):
-    """When a batch was begun: by the wall clock, by one that is never set, and before which job."""
+    """When a batch was begun: by the wall clock, by one that is never set, and before which job.
+
+    The last is what the trigger of a stream takes around it; None if that is not known.
+    """
 
     wall: float
     steady: float
     job: int
+    trigger: float | None = 0.0
 
 
 class Watch:
@@ -43,11 +47,14 @@ class Watch:
         self._writer = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._writer.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
 
-    def begin(self) -> Begun:
-        """Note that a batch is begun."""
-        return Begun(
-            time.time(), time.perf_counter(), int(self._spark.dagScheduler().numTotalJobs())
-        )
+    def begin(self, trigger: float | None = 0.0) -> Begun:
+        """Note that a batch is begun.
+
+        Args:
+            trigger: seconds that the trigger of a stream takes around it; None if not known.
+        """
+        job = int(self._spark.dagScheduler().numTotalJobs())
+        return Begun(time.time(), time.perf_counter(), job, trigger)
 
     def read(self, begun: Begun, brought: float, stages: Sequence[int]) -> BatchClock | None:
         """Return when a batch ran that is done by now; None if Spark does not know any more.
@@ -77,6 +84,7 @@ class Watch:
             clocks,
             done,
             reads_first=own > len(stages),
+            trigger=begun.trigger,
         )
 
     def _stage(self, number: int, ended: float | None = None) -> StageClock | None:

@@ -343,11 +343,14 @@ class _ByStages:
             text = f"costs= were measured with {costs.cores} tasks at a time, and here are {cores}"
             self._notes.append(self._settings.note(JOB, f"{text}; calibrate with as many"))
         measured = stages.measured_costs(self._seen.batch_times, job, present, cores)
-        assumed = [name for name in measured.assumed if name not in given]
+        is_calibrated = isinstance(self._settings.costs, Calibration)  # of batches without triggers
+        known = {*given, *(() if is_calibrated or "base" not in given else ("trigger",))}
+        assumed = [name for name in measured.assumed if name not in known]
         if assumed:
             text = f"{', '.join(assumed)} of a batch were not measured, and are assumed"
             self._notes.append(self._settings.note(JOB, text))
-        return replace(measured.costs, **given)
+        costs = replace(measured.costs, **given)
+        return replace(costs, base=costs.base + measured.trigger) if is_calibrated else costs
 
     def _chosen(
         self, job: StageJob, present: Stages, costs: StageCosts, cores: int, rate: float

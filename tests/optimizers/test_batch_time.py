@@ -35,6 +35,7 @@ TIMES = st.builds(
     planning=SECONDS,
     stages=st.lists(STAGES, max_size=3),
     commit=SECONDS,
+    trigger=st.none() | SECONDS,
 )
 NOT_AMOUNTS = [-1, -0.001, math.nan, math.inf, "3", True, [1.0]]
 
@@ -42,10 +43,11 @@ NOT_AMOUNTS = [-1, -0.001, math.nan, math.inf, "3", True, [1.0]]
 @given(TIMES)
 def test_all_parts_and_the_rest_are_the_whole(time):
     parts = time.planning + sum(stage.seconds for stage in time.stages) + time.commit
+    parts += time.trigger or 0.0
 
     assert math.isclose(parts, sum(time.parts.values()), abs_tol=1e-6)
     assert math.isclose(time.seconds, sum(time.parts.values()) + time.other, abs_tol=1e-6)
-    assert ("planning", *StageTime.PARTS, "commit") == tuple(time.parts)
+    assert ("trigger", "planning", *StageTime.PARTS, "commit") == tuple(time.parts)
 
 
 @given(TIMES)
@@ -54,6 +56,13 @@ def test_a_time_passes_through_json_and_pickle(time):
 
     assert time == Record(json.loads(text), "time").into(BatchTime.from_record)
     assert time == pickle.loads(pickle.dumps(time))  # noqa: S301
+
+
+def test_what_a_trigger_took_is_not_known_of_earlier_documents():
+    text = BatchTime(3, 10, 1.0, 0.5, (), 0.25).to_dict()
+    assert 0.0 == text.pop("trigger")
+
+    assert Record(text, "time").into(BatchTime.from_record).trigger is None
 
 
 @pytest.mark.parametrize("value", [*NOT_AMOUNTS, None], ids=repr)
@@ -69,6 +78,7 @@ BAD = {
     "an operator": (lambda: StageTime("a", 1, 1), "operators='a' is not a list"),
     "operators by number": (lambda: StageTime([1], 1, 1), "operators holds 1"),
     "a negative batch": (lambda: BatchTime(-1, 0, 0, 0, (), 0), "batch=-1"),
+    "a negative trigger": (lambda: BatchTime(0, 0, 0, 0, (), 0, -1.0), "trigger=-1"),
     "no seconds": (lambda: BatchTime(0, 0, None, 0, (), 0), "seconds=None"),
     "a stage": (lambda: BatchTime(0, 0, 0, 0, StageTime((), 1, 1), 0), "is not a list"),
     "other stages": (lambda: BatchTime(0, 0, 0, 0, [1], 0), "stages holds 1; give a StageTime"),

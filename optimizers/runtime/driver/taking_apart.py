@@ -50,6 +50,7 @@ class BatchClock:
         stages: when each of its stages ran.
         done: when it was written down.
         reads_first: whether the job has stages of its own before ours, for rows to be let in.
+        trigger: seconds that the trigger of a stream took around that; None if it is not known.
     """
 
     seconds: float
@@ -58,6 +59,7 @@ class BatchClock:
     stages: Sequence[StageClock]
     done: float
     reads_first: bool = False
+    trigger: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +209,15 @@ def taken_apart(
     found = BatchTime(
         batch,
         tuples,
-        clock.seconds,
+        clock.seconds + (clock.trigger or 0.0),
         max(0.0, planned - clock.begun),
         tuple(times),
         max(0.0, clock.done - ends[-1]),
+        clock.trigger,
     )
     # 3. Leave out times that do not add up.
     lost = abs(found.other)
-    return found if lost <= max(_LOST * found.seconds, _RESOLUTION) else None
+    return found if lost <= max(_LOST * clock.seconds, _RESOLUTION) else None
 
 
 def _stage_time(tasks: StageTasks, clock: StageClock, before: float) -> StageTime:

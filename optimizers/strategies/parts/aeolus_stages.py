@@ -107,10 +107,12 @@ class Measured:
     Attributes:
         costs: the constants of the model.
         assumed: which of them were not measured, by name.
+        trigger: seconds of the base that the trigger of a stream takes around a batch.
     """
 
     costs: StageCosts
     assumed: tuple[str, ...] = ()
+    trigger: float = 0.0
 
 
 def measured_costs(
@@ -121,6 +123,7 @@ def measured_costs(
     Of each batch the parts say what it took beside its work, so that batches of one size are
     enough. The median over batches counts. Where tuples cross hosts, what shuffles take is laid to
     their bytes, which need not cross where operators share a stage; else it is part of the work.
+    On a stream a trigger follows the other, so what it takes around a batch is part of the base.
     """
     known = [time for time in times if time.stages and time.tuples]
     if not known:
@@ -142,10 +145,14 @@ def measured_costs(
         counted = float(features(job, stages, cores, time.tuples)[_WORK])
         if counted > 0:
             work.append(spent / counted)
-    found = StageCosts(median(base), median(stage), median(task), median(byte) if byte else 0.0)
+    triggers = [time.trigger for time in known if time.trigger is not None]
+    trigger = median(triggers) if triggers else 0.0
+    crossed = median(byte) if byte else 0.0
+    found = StageCosts(median(base) + trigger, median(stage), median(task), crossed)
+    assumed = () if triggers else ("trigger",)
     if not work:
-        return Measured(found, ("work",))
-    return Measured(replace(found, work=median(work)))
+        return Measured(found, (*assumed, "work"), trigger)
+    return Measured(replace(found, work=median(work)), assumed, trigger)
 
 
 def off_by(times: Sequence[BatchTime], fixed: float, each: float) -> float | None:

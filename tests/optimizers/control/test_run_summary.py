@@ -190,6 +190,7 @@ SUMMARIES = st.builds(
             TIMES,
             st.lists(st.builds(StageTime, st.just(("a", "b")), st.just(3), st.just(2), TIMES)),
             TIMES,
+            st.none() | TIMES,
         ),
         max_size=3,
     ).map(tuple),
@@ -228,3 +229,13 @@ def test_the_table_shows_the_mean_batch_of_those_that_ran_as_the_last(on_the_run
     assert [["planning", "0.250"], ["commit", "0.125"], ["other", "0.250"]] == rows[2:5]
     assert ["all", "0.000", "0.250", "0.000", "0.625", "0.000", "0.000", "1.500"] == rows[5]
     assert "mean of a batch" not in str(on_the_runner)
+
+
+def test_the_table_shows_what_triggers_took_where_that_is_known(on_the_runner):
+    def time(batch, trigger):
+        return BatchTime(batch, 10, 1.5, 0.25, [StageTime(("s",), 2, 1)], 0.125, trigger)
+
+    times = (time(0, None), time(1, 0.5), time(2, 0.75))
+    rows = [line.split() for line in str(replace(on_the_runner, times=times)).splitlines()[-5:]]
+
+    assert [["trigger", "0.625"], ["planning", "0.250"]] == rows[:2]

@@ -88,6 +88,7 @@ FORK = Topology(
 )
 WIDE = Topology.source("in").then("by_k", key="k", parallelism=7)
 FLAT = Topology.source("in").then("map", parallelism=2)
+OF_RATE = Topology.source("in").then("by_k", key="k", parallelism=2)
 
 
 @pytest.mark.parametrize("job", [CHAIN, FORK, WIDE, FLAT], ids=["chain", "fork", "wide", "flat"])
@@ -201,3 +202,60 @@ def test_large_tuples_take_their_time_on_the_way(spark, tmp_path, few):
     assert sum(edge.bytes for edge in heavy.edges.values()) > 50e6
     assert heavy.time.parts["shuffle"] > 5 * small.time.parts["shuffle"]
     assert heavy.time.parts["shuffle"] > heavy.time.parts["work"]
+
+
+def stream(spark, folder, batches, optimizer=None, **options):
+    """Return the times of some batches of a stream, but the first, and what Spark tells of them."""
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 500).load()
+    engine = SparkEngine(checkpoint=str(folder), spark=spark, every=1)
+    job = rows.selectExpr("value % 97 as k")
+    started = engine.start(OF_RATE, job, optimizer or Fixed(Plan()), **options)
+    deadline = time.monotonic() + 90
+    while started.run.totals.batches < batches and time.monotonic() < deadline:
+        started.wait(0.1)
+    started.stop()
+    triggers = {told["batchId"]: told["durationMs"] for told in started.query.recentProgress}
+    known = [(batch.time, triggers.get(batch.batch)) for batch in started.run.batches]
+    return [(found, told) for found, told in known if found is not None and told is not None]
+
+
+@pytest.mark.parametrize("pause", [None, "2 seconds"], ids=["at once", "with pauses"])
+def test_the_time_of_a_streams_batch_is_what_its_trigger_takes(spark, tmp_path, pause):
+    trigger = {} if pause is None else {"trigger": {"processingTime": pause}}
+    times = stream(spark, tmp_path, 9, **trigger)
+    first, *others = [(found, told["triggerExecution"] / 1e3) for found, told in times]
+
+    assert len(others) >= 6
+    assert first[0].trigger is None or first[0].batch > 0
+    others = [(found, took) for found, took in others if found.trigger is not None]
+    assert len(others) >= 5
+    # What comes after a batch is that of the batch before, so the sums are compared.
+    seconds, took = (sum(each) for each in zip(*((f.seconds, t) for f, t in others), strict=True))
+    assert took == pytest.approx(seconds, rel=0.05)
+    inside = sum(found.seconds - found.trigger for found, _ in others)
+    assert inside < 0.95 * took  # or this could not fail
+    for found, _ in others:
+        assert abs(found.other) <= 0.05 * found.seconds
+        assert found.trigger == found.parts["trigger"]
+
+
+def test_time_to_hand_the_output_out_and_to_decide_is_the_triggers(spark, tmp_path):
+    def slowly(_, number):
+        time.sleep(ASLEEP)
+
+    class Thinking(Listening):
+        def plan(self, *given):
+            time.sleep(ASLEEP)
+            return super().plan(*given)
+
+    times = stream(spark, tmp_path, 5, Thinking(), each_batch=slowly)
+
+    known = [found for found, _ in times if found.trigger is not None]
+    assert len(known) >= 2
+    assert all(found.trigger > 2 * ASLEEP for found in known)
+
+
+def test_bounded_data_has_no_trigger(spark, tmp_path, few):
+    done = run(spark, tmp_path, FLAT, [few, few])
+
+    assert [0.0, 0.0] == [batch.time.trigger for batch in done.batches]

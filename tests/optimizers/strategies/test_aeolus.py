@@ -5,14 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from batching.calibration import Fit
 from batching.dataflow import Dataflow
 from batching.planner import plan_tuples
 from batching.planner_published import plan_as_published
 from batching.stages import StageCosts
 from batching.tuple_costs import Shipping
 from grouping.groupings import LocalOrShuffle, PartialKey, Shuffle
-from optimizers import Cluster, Deployment, Node, Plan, Topology
-from optimizers.batch_time import BatchTime
+from optimizers import BatchTime, Cluster, Deployment, Node, Plan, StageTime, Topology
+from optimizers.calibration import Calibration
+from optimizers.cli.calibration_jobs import NAMES
 from optimizers.errors import InvalidValueError, UnknownNameError
 from optimizers.execution import Execution
 from optimizers.flow import SourceStatistics
@@ -57,6 +59,21 @@ BATCHES = replace(
     operators={name: replace(seen, shipping=None) for name, seen in TUPLES.operators.items()},
 )
 COSTS = {"base": 0.1, "stage": 0.05, "task": 0.05, "work": 1.0}
+CALIBRATED = Calibration(
+    "made up",
+    "nowhere",
+    4,
+    Fit(NAMES, *map(np.array, ([0.1, 0.05, 0.05, 1.0, 1e-6], [0.0] * 5, [1e9] * 5)), 0.1, 0.1),
+    0.01,
+    9,
+)
+
+
+def times_of(trigger):
+    """Return where the time of the batches of a stream went, all alike."""
+    stages = [StageTime((name,), 3, 1, 0.05, 0.05, work=0.2) for name in JOB.order]
+    seconds = 0.15 + 4 * 0.3 + (trigger or 0.0)
+    return [BatchTime(n, 1_000, seconds, 0.1, stages, 0.05, trigger) for n in range(4)]
 
 
 class TestAeolus(OptimizerContract):
@@ -352,6 +369,25 @@ class TestMicroBatches:
     def test_what_a_batch_takes_is_assumed_where_it_was_not_measured_and_that_is_said(self):
         assert "base, stage, task, byte, work of a batch were not measured" in told(ask(BATCHES))
         assert "were not measured" not in told(ask(BATCHES, Aeolus(costs=StageCosts(0.1, 0, 0))))
+
+    def test_what_a_trigger_takes_is_part_of_what_each_batch_takes(self):
+        bounded, stream, unknown = (
+            replace(BATCHES, batch_times=times_of(trigger)) for trigger in (0.0, 0.4, None)
+        )
+
+        base = figures(ask(bounded))["planned fixed"]
+        assert base + 0.4 == pytest.approx(figures(ask(stream))["planned fixed"])
+        assert base == pytest.approx(figures(ask(unknown))["planned fixed"])
+        assert "trigger of a batch were not measured, and are assumed" in told(ask(unknown))
+        # What a user says of all that a batch takes counts; a calibration knows of no triggers.
+        assert figures(ask(bounded, Aeolus(costs=COSTS))) == figures(
+            ask(stream, Aeolus(costs=COSTS))
+        )
+        assert "were not measured" not in told(ask(unknown, Aeolus(costs=COSTS)))
+        calibrated = Aeolus(costs=CALIBRATED)
+        assert figures(ask(bounded, calibrated))["planned fixed"] + 0.4 == pytest.approx(
+            figures(ask(stream, calibrated))["planned fixed"]
+        )
 
     def test_without_a_number_of_cores_nothing_is_decided(self):
         unknown = replace(BATCHES, execution=Execution(micro_batches=True))
