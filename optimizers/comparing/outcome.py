@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optimizers.control.decision import DecisionFacts
+from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.run_summary import RunSummary
 from optimizers.documents import Record
 
@@ -61,6 +62,8 @@ class Outcome:
         difference: where its results differ from the reference; None if they do not.
         observes: what its strategy observes, by the names of probes.
         checked: whether its results were compared with the reference; a simulation computes none.
+        epochs: the facts that its strategy was told of each of the last epochs that are over, and
+            what it decided.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Outcome:
     difference: Difference | None = None
     observes: tuple[str, ...] = ()
     checked: bool = True
+    epochs: tuple[EpochFacts, ...] = ()
 
     @property
     def idle(self) -> tuple[str, ...]:
@@ -93,6 +97,7 @@ class Outcome:
             "difference": None if self.difference is None else asdict(self.difference),
             "observes": list(self.observes),
             "checked": self.checked,
+            "epochs": [epoch.to_dict() for epoch in self.epochs],
         }
 
     @classmethod
@@ -109,4 +114,5 @@ class Outcome:
             else Record(difference, "difference").into(Difference.from_record),
             record.strings("observes"),
             record.optional("checked", bool) is not False,
+            tuple(record.each("epochs", EpochFacts.from_record)),
         )

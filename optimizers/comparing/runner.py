@@ -183,6 +183,10 @@ class VariantRun:
                 self._difference,
                 self._observes,
                 checked=reference is not None,
+                epochs=tuple(
+                    replace(epoch, after=_batch_of(epoch.after, begun))
+                    for epoch in self._trial.epochs
+                ),
             )
         return found  # noqa: RET504  # none if it has failed
 
@@ -214,7 +218,12 @@ class VariantRun:
 
 def _decided(decision: Decision, begun: Sequence[int]) -> DecisionFacts:
     """Return the kept parts of a decision, with its batch instead of the piece."""
-    return replace(DecisionFacts.of(decision), after=bisect_right(begun, decision.after) - 1)
+    return replace(DecisionFacts.of(decision), after=_batch_of(decision.after, begun))
+
+
+def _batch_of(piece: int, begun: Sequence[int]) -> int:
+    """Return the batch that a piece is of, given the first piece of each; -1 before the first."""
+    return bisect_right(begun, piece) - 1
 
 
 @contextmanager

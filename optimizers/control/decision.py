@@ -4,6 +4,8 @@ from dataclasses import dataclass, fields, replace
 
 from optimizers.control.plan_outline import PlanOutline
 from optimizers.documents import Record
+from optimizers.notes import note_from_record
+from optimizers.past import MOST_NOTES
 from optimizers.plan import Note, Plan
 
 
@@ -76,6 +78,7 @@ class DecisionFacts:
         seconds: CPU seconds that it took.
         text: the plan and its reasons, in words.
         idle: why strategies can do nothing for this job, in their words.
+        notes: the reasons with their figures, as many as are remembered.
     """
 
     after: int
@@ -84,6 +87,7 @@ class DecisionFacts:
     seconds: float
     text: str
     idle: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @classmethod
     def of(cls, decision: Decision) -> "DecisionFacts":
@@ -95,6 +99,7 @@ class DecisionFacts:
             decision.seconds,
             str(decision),
             tuple(f"{note.by} {note.text}" for note in decision.notes if note.idle),
+            tuple(decision.notes[:MOST_NOTES]),
         )
 
     @classmethod
@@ -107,6 +112,7 @@ class DecisionFacts:
             record.take("seconds", float),
             record.take("text", str),
             record.strings("idle"),
+            tuple(record.each("notes", note_from_record)),
         )
 
 

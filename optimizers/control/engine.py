@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
+from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.history import Totals
 from optimizers.control.plan_outline import PlanOutline
 from optimizers.control.summary import BatchSummary
@@ -109,6 +110,10 @@ class Trial(Protocol):
 
     def execute(self, batch: Recording) -> Sequence[Mapping[str, Any]]:
         """Execute the next batch, and return the pieces that it was run in, one after the other."""
+
+    @property
+    def epochs(self) -> Sequence[EpochFacts]:
+        """The facts of the last epochs that are over, once all batches were given."""
 
     def executed(self) -> Sequence[Sequence[BatchSummary]]:
         """Return summaries of the pieces of each batch, once all batches were given."""

@@ -16,6 +16,7 @@ from optimizers.control.asking import Answer, Idleness, ask, reason
 from optimizers.control.background import BackgroundAnswer
 from optimizers.control.checking import Limits, check_decision
 from optimizers.control.decision import Decision
+from optimizers.control.epoch_facts import EpochFacts, ToldEpochs
 from optimizers.control.fitting import fitted, idle_nodes
 from optimizers.control.history import History
 from optimizers.control.provisioning import Provisioning, kept_by
@@ -114,6 +115,7 @@ class ControlLoop:
         self._idleness = Idleness()
         self._pasts: dict[EdgeName, KeyPairs] = {}
         self._remembering = Remembering()
+        self._told = ToldEpochs()
         self._pending: tuple[_Asked, BackgroundAnswer] | None = None
         self._stand_ins: Mapping[str, str] = {}
         self.epochs = 0
@@ -124,6 +126,11 @@ class ControlLoop:
     def is_thinking(self) -> bool:
         """Whether the optimizer is thinking while batches go on."""
         return self._pending is not None and not self._pending[1].is_there
+
+    @property
+    def told(self) -> tuple[EpochFacts, ...]:
+        """The facts of the last epochs that are over, each with the decision at its end."""
+        return self._told.told(self._remembering.past.epochs)
 
     def begin(self, layout: Layout) -> None:
         """Begin an epoch under a new layout of the job."""
@@ -274,6 +281,7 @@ class ControlLoop:
         statistics = replace(observed.statistics(self._pasts), past=past)
         self.happened.add_sources(statistics.sources)
         asked = self._question(self._last.batch, statistics, current)
+        self._told.add(self._last.batch, statistics, asked.question.cluster, current.nodes)
         ended = self._remembering.end_epoch(self.epochs, statistics, asked.local, self._layout)
         asked = replace(asked, epoch=ended)
         if self._optimizer.memory:

@@ -46,8 +46,9 @@ class RunSummary:
         makespan: CPU seconds that the batches would have taken together with a core for each
             instance and a free network, see `optimizers.control.summary.makespan`; None where the
             engine does not know.
-        sources: what came to each source in all finished epochs, as far as that is known.
-        nodes: the names of the nodes that are there; empty for some batches only.
+        sources: what came to each source in all finished epochs, as far as that is known; empty for
+            some batches only, as an epoch may end in another.
+        nodes: the names of the nodes that are there; for some batches only, in the last of them.
         wanted: how many nodes the plan in force wants; None for the present number.
     """
 
@@ -126,6 +127,8 @@ class RunSummary:
             first=batches[0].batch if batches else 0,
             changed=sum(batch.changed for batch in batches),
             makespan=sum(makespans) if len(makespans) == len(batches) else None,
+            nodes=batches[-1].nodes if batches else (),
+            wanted=batches[-1].wanted if batches else None,
             times=tuple(batch.time for batch in batches[-KEPT:] if batch.time is not None),
         )
 

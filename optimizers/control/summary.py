@@ -119,6 +119,8 @@ class BatchSummary:
         time: where its time went, with planning and the commit.
         makespan: how long it would have taken in CPU seconds if each instance had a core of its
             own and the network were free; see `makespan`.
+        nodes: the names of the nodes that were there.
+        wanted: how many nodes the plan in force wanted; None for the present number.
     """
 
     batch: int
@@ -134,6 +136,8 @@ class BatchSummary:
     messages: Mapping[EdgeName, Messages] | None = None
     time: BatchTime | None = None
     makespan: float | None = None
+    nodes: tuple[str, ...] = ()
+    wanted: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "instances", packed(self.instances))

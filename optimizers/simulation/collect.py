@@ -38,6 +38,7 @@ def result_of(running: Running, control: Control) -> Simulated:
         control.batches[-1].layout,
         control.batches[-1].cluster,
         tuple(batch.counted for batch in control.batches if batch.counted is not None),
+        control.loop.told,
     )
 
 

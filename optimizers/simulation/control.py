@@ -121,7 +121,11 @@ class Control:
         for name in self._topology.sources:
             self._let_in[name] += len(batch.served[name])
         ended = until if until < math.inf else _last_end(batch)
-        summary = summary_of(batch, self._planned, ended, tuples, shipping)
+        summary = replace(
+            summary_of(batch, self._planned, ended, tuples, shipping, self._running.seen),
+            nodes=tuple(node.name for node in batch.cluster.nodes),
+            wanted=self._plan.nodes,
+        )
         came = sum(len(batch.served[name]) for name in self._topology.sources)
         self.loop.hear(summary, came, self.plans[-1])
         if more:

@@ -10,6 +10,7 @@ import numpy as np
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
 from optimizers.control.engine import Recording
+from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.settings import ALL
 from optimizers.control.summary import BatchSummary
 from optimizers.errors import InvalidValueError
@@ -137,6 +138,11 @@ class SimulationTrial:
         """Take in the next batch."""
         self._batches.append(batch.given)
         return [batch.given]
+
+    @property
+    def epochs(self) -> Sequence[EpochFacts]:
+        """The facts of the last epochs that are over; none before it is simulated."""
+        return () if self._run is None else self._run.epochs
 
     def executed(self) -> Sequence[Sequence[BatchSummary]]:
         """Simulate all batches that were given, and return what happened in the pieces of each."""

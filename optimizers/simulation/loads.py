@@ -106,17 +106,23 @@ class Loads:
 
     def _state(self, name: str, number: int) -> Floats | None:
         """Return how much state each instance has; None where that is not known."""
-        each = self.tuples.work(name).state_bytes
-        operator = self.layout.topology.operator(name)
-        if not each or not operator.keyed:
-            return np.zeros(number)
-        if name not in self.seen:
-            return None
-        owners = self.layout.owners(name)
-        found = np.zeros(number)
-        for keys in self.seen[name].columns():
-            found += each * _summed(owners.assign(keys), None, number)
-        return found
+        return state_by_instance(self.layout, name, self.tuples, self.seen, number)
+
+
+def state_by_instance(
+    layout: Layout, name: str, tuples: Tuples, seen: Mapping[str, KeysSeen], number: int
+) -> Floats | None:
+    """Return how much state each instance of an operator has; None where that is not known."""
+    each = tuples.work(name).state_bytes
+    if not each or not layout.topology.operator(name).keyed:
+        return np.zeros(number)
+    if name not in seen:
+        return None
+    owners = layout.owners(name)
+    found = np.zeros(number)
+    for keys in seen[name].columns():
+        found += each * _summed(owners.assign(keys), None, number)
+    return found
 
 
 def state_by_group(

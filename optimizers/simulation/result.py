@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
+from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.history import Totals
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.summary import BatchSummary, Spread
@@ -127,6 +128,7 @@ class Simulated:
         cluster: the machines that were there at the end.
         counted: the counts of each micro-batch that constants are multiplied by, to fit them to
             measured ones.
+        epochs: the facts of the last epochs that are over, as on any engine.
     """
 
     came: Floats
@@ -140,6 +142,7 @@ class Simulated:
     layout: Layout
     cluster: Cluster
     counted: tuple[Counted, ...] = ()
+    epochs: tuple[EpochFacts, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("came", "completed"):

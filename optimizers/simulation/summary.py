@@ -12,14 +12,21 @@ from optimizers.control.summary import (
     makespan,
 )
 from optimizers.operators import Edge
+from optimizers.simulation.loads import state_by_instance
 from optimizers.simulation.observation import Stretch
+from optimizers.simulation.state_moves import KeysSeen
 from optimizers.simulation.tuples import Tuples
 from sketches.arrays import Floats
 from sketches.values import FrozenMap
 
 
-def summary_of(
-    stretch: Stretch, planned: int, until: float, tuples: Tuples, shipping: Mapping[str, Floats]
+def summary_of(  # noqa: PLR0913, PLR0917
+    stretch: Stretch,
+    planned: int,
+    until: float,
+    tuples: Tuples,
+    shipping: Mapping[str, Floats],
+    seen: Mapping[str, KeysSeen],
 ) -> BatchSummary:
     """Sum up what was executed in a batch.
 
@@ -29,12 +36,13 @@ def summary_of(
         until: when it ended.
         tuples: all tuples of the run.
         shipping: by operator, how many seconds each instance spent on sending in it.
+        seen: the keys that each keyed operator has met.
     """
     flows, moves = sorted(stretch.flows.items()), stretch.moves.values()
     instances = tuple(
         instance
         for name in sorted(stretch.served)
-        for instance in _instances(stretch, name, tuples, shipping[name])
+        for instance in _instances(stretch, name, tuples, shipping[name], seen)
     )
     return BatchSummary(
         stretch.number,
@@ -55,7 +63,11 @@ def summary_of(
 
 
 def _instances(
-    stretch: Stretch, name: str, tuples: Tuples, shipping: Floats
+    stretch: Stretch,
+    name: str,
+    tuples: Tuples,
+    shipping: Floats,
+    seen: Mapping[str, KeysSeen],
 ) -> list[InstanceSummary]:
     """Return what each instance did; one that a plan has taken away may still have had tuples."""
     served, nodes = stretch.served[name], stretch.nodes[name]
@@ -66,7 +78,9 @@ def _instances(
     if name in stretch.moves:
         found = stretch.moves[name].taken_over
         taken_over[: len(found)] = found
+    state = state_by_instance(stretch.layout, name, tuples, seen, count)
     columns = zip(
+        range(count),
         nodes,
         np.bincount(served.instances, minlength=count).tolist(),
         np.bincount(served.instances, sent, count).astype(np.int64).tolist(),
@@ -75,6 +89,7 @@ def _instances(
         taken_over.tolist(),
         _remote(stretch, tuples, job.inputs(name), "instances", count),
         _remote(stretch, tuples, job.outputs(name), "senders", count),
+        [None] * count if state is None else state.tolist(),
         strict=True,
     )
     return [
@@ -90,8 +105,9 @@ def _instances(
             wall=seconds,
             remote_in=came,
             remote_out=went,
+            state_bytes=held,
         )
-        for number, (node, received, out, seconds, spent, keys, came, went) in enumerate(columns)
+        for number, node, received, out, seconds, spent, keys, came, went, held in columns
     ]
 
 

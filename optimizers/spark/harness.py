@@ -10,6 +10,7 @@ import pyarrow as pa
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
 from optimizers.control.engine import Recording
+from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.optimizer import Optimizer
@@ -127,6 +128,11 @@ class SparkTrial:
                 self._left.setdefault(name, []).append(table)
         self._executed.append(summaries)
         return pieces
+
+    @property
+    def epochs(self) -> Sequence[EpochFacts]:
+        """The facts of the last epochs that are over."""
+        return self._run.epochs
 
     def executed(self) -> Sequence[Sequence[BatchSummary]]:
         """Return what happened in the pieces of each batch."""

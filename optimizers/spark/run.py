@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from optimizers.cluster import Cluster
 from optimizers.control.checking import Limits
 from optimizers.control.decision import Decision
+from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.history import Totals
 from optimizers.control.plan_outline import PlanOutline
 from optimizers.control.provisioning import Provisioning
@@ -145,6 +146,11 @@ class Run:
     def decisions(self) -> list[Decision]:
         """The last decisions since this run began."""
         return self._coordinator.decisions
+
+    @property
+    def epochs(self) -> tuple[EpochFacts, ...]:
+        """The facts of the last epochs that are over, and the decision at the end of each."""
+        return self._coordinator.epochs
 
     @property
     def totals(self) -> Totals:

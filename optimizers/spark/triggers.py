@@ -64,7 +64,7 @@ class Triggers:
         took = told["durationMs"].get("triggerExecution")
         if took is None:
             return None
-        return max(0.0, now - cut) + max(0.0, took / 1e3 - done.seconds)
+        return max(0.0, now - cut) + max(0.0, float(took) / 1e3 - done.seconds)
 
     def after(self, number: int, cut: float | None, begun: float, time: BatchTime | None) -> None:
         """Take in a batch that is done.

@@ -14,6 +14,7 @@ from optimizers.cluster import Cluster
 from optimizers.control.adoption import adopting_hops
 from optimizers.control.checking import Limits
 from optimizers.control.decision import Decision
+from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.history import Totals
 from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
 from optimizers.control.plan_outline import PlanOutline
@@ -147,6 +148,11 @@ class Coordinator:
         return self._loop.happened.decisions
 
     @property
+    def epochs(self) -> tuple[EpochFacts, ...]:
+        """The facts of the last epochs that are over."""
+        return self._loop.told
+
+    @property
     def totals(self) -> Totals:
         """Sums over all batches and decisions."""
         return self._loop.happened.totals
@@ -235,7 +241,11 @@ class Coordinator:
         committed = self._write_down(assignment, merged, origin or Bounded())
         # 3. Learn from it.
         took = time_of(batch, committed.tuples, merged, self._layout, timing)
-        summary = summary_of(batch, assignment.planned, seconds, self._layout, merged, took)
+        summary = replace(
+            summary_of(batch, assignment.planned, seconds, self._layout, merged, took),
+            nodes=tuple(node.name for node in self.cluster.nodes),
+            wanted=self._plan.nodes,
+        )
         self._learn(committed, merged, summary)
         # 4. Say what is to change with the next batch.
         self._change = self._decide(merged)

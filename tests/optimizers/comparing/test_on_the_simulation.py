@@ -1,5 +1,6 @@
 """Comparisons in the simulation: the same table, without Spark and without results."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,7 +10,18 @@ import pyarrow as pa
 import pytest
 
 from batching.stages import StageCosts
-from optimizers import Cluster, Fixed, Locality, Plan, Topology, compare
+from optimizers import (
+    Cluster,
+    Deployment,
+    Fixed,
+    Locality,
+    Node,
+    Optimizer,
+    Plan,
+    Probe,
+    Topology,
+    compare,
+)
 from optimizers.comparing import Comparison
 from optimizers.errors import InvalidValueError
 from optimizers.simulation import MicroBatches, Network, SimulationEngine, Stream, Work
@@ -63,6 +75,67 @@ def test_what_a_strategy_does_is_seen(compared):
     for here, there in zip(settled, hashed.batches[3:], strict=True):
         assert here.latency.mean < there.latency.mean
     assert any("routing changes" in decision.text for decision in ours.decisions)
+
+
+class Turning(Optimizer):
+    """Gives the key groups of an operator to other instances after the first epoch, and says so."""
+
+    observes = frozenset({Probe.OPERATORS, Probe.GROUPS})
+
+    def plan(self, topology, cluster, statistics, current):
+        if statistics.epoch or not statistics:
+            return Plan(notes=(self.note("a", "calm", {"groups": len(statistics.groups)}),))
+        home = current.placement["a"]
+        turned = Deployment(home.nodes, (np.array(home.groups) + 1) % len(home.nodes))
+        return Plan(placement={"a": turned}, notes=(self.note("a", "turned", {"by": 1.0}),))
+
+
+def test_all_that_strategies_are_told_is_in_the_document():
+    nodes = [Node(f"n{n}", cores=2, memory=1e6, bandwidth=1e5, rack=f"r{n % 2}") for n in range(3)]
+    engine = replace(ENGINE, cluster=Cluster(nodes), work={"a": Work(1e-4, state_bytes=8.0)})
+
+    found = compare(JOB, tables(7), {"ours": Turning()}, engine=engine, warm_up=1)
+
+    (ours,) = Comparison.from_json(found.to_json()).variants
+    assert found["ours"] == ours
+    assert [1, 3, 5] == [epoch.after for epoch in ours.epochs]
+    for epoch in ours.epochs:
+        seen = epoch.statistics
+        assert tuple(nodes) == epoch.nodes
+        for part in (seen.groups["a"], seen.instances["a"]):
+            assert {"cpu", "memory", "network", "state_bytes"} <= part.columns.keys()
+            assert {"bytes_in", "bytes_out", "remote_in", "remote_out"} <= part.columns.keys()
+        assert seen.edges["a", "b"].tuples == seen.traffic["a", "b"].tuples.sum() > 3900
+        assert 4000 == seen.sources["in"].admitted
+        assert seen.operators["a"].hottest_key > 0
+        assert 1.0 == seen.operators["a"].selectivity
+    told = json.loads(found.to_json())["variants"][0]["epochs"][0]
+    assert 1.0 == told["operators"]["a"]["selectivity"]
+    assert 128 == len(told["groups"]["a"]["cpu"])
+    assert {"name": "n1", "cores": 2.0, "rack": "r1"}.items() <= told["nodes"][1].items()
+    # What was decided is told with what was expected, and what was found an epoch later.
+    decided = [epoch.past.decision for epoch in ours.epochs]
+    assert all(said is not None and said.notes for said in decided)
+    assert [True, False, False] == [said.applied for said in decided]
+    expected, loads = decided[0].expected, ours.epochs[1].past.loads
+    assert expected.keys() == loads.keys() == {node.name for node in nodes}
+    for name, load in loads.items():
+        assert expected[name] == pytest.approx(load, rel=0.25)
+    assert expected != ours.epochs[0].past.loads
+    assert (("by", 1.0),) == ours.decisions[1].notes[0].figures
+
+
+def test_a_document_without_epochs_is_read(compared):
+    told = json.loads(compared.to_json())
+    for variant in told["variants"]:
+        assert variant.pop("epochs") is not None
+        for decision in variant["decisions"]:
+            decision.pop("notes")
+
+    found = Comparison.from_json(json.dumps(told))
+
+    assert {()} == {outcome.epochs for outcome in found.variants}
+    assert compared["ours"].batches == found["ours"].batches
 
 
 def test_batches_are_those_that_were_given(compared):

@@ -10,13 +10,13 @@ from any_job import CLUSTER, Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers import BatchTime, Fixed, Plan, SourceStatistics, StageTime, Topology
+from optimizers import BatchTime, Fixed, Note, Plan, SourceStatistics, StageTime, Topology
 from optimizers.control.decision import DecisionFacts
 from optimizers.control.part_summaries import EdgeSummary, OperatorSummary
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.summary import Messages, Spread
 from optimizers.errors import CorruptDataError
-from optimizers.simulation import SimulationEngine, Stream
+from optimizers.simulation import SimulationEngine, Stream, Work
 from sketches.values import FrozenMap
 
 JOB = (
@@ -91,7 +91,32 @@ def test_where_instances_were_and_what_crossed_is_told(on_the_runner, in_the_sim
         assert sum(a.remote_in) + sum(b.remote_in) == pytest.approx(left)
         assert sum(source.remote_in) == sum(b.remote_out) == 0
     assert all(size > 0 for size in on_the_runner.operators[1].state_bytes)
-    assert in_the_simulation.operators[1].state_bytes == ()
+    assert in_the_simulation.operators[1].state_bytes == (0.0,) * 4  # as its work says
+
+
+def test_the_state_of_a_simulated_instance_is_that_of_the_keys_that_it_has_met():
+    engine = SimulationEngine(cluster=CLUSTER, batch_tuples=40, work={"a": Work(state_bytes=8.0)})
+    run = engine.run(JOB, Stream.steady(COLUMNS, rate=10.0), WIDER)
+
+    source, a, b = run.summary.operators
+    owners = run.layout.owners("a").assign(np.arange(7))
+    assert tuple(8.0 * np.bincount(owners, minlength=4)) == a.state_bytes
+    assert {0.0} == {*source.state_bytes, *b.state_bytes}
+
+
+def test_machines_are_told_of_each_batch():
+    engine = SimulationEngine(cluster=CLUSTER, batch_tuples=40)
+    simulated = engine.run(JOB, Stream.steady(COLUMNS, rate=10.0), WIDER).batches
+    with any_job.temporary() as folder:
+        driver = Driver(folder, JOB, WIDER)
+        driver.batch({"s": pa.table(COLUMNS)})
+        executed = driver.coordinator.batches
+
+    names = tuple(node.name for node in CLUSTER.nodes)
+    for batch in (*simulated, *executed):
+        assert (names, 3) == (batch.nodes, batch.wanted)
+        told = RunSummary.of_batches(JOB, [batch])
+        assert (names, 3) == (told.nodes, told.wanted)
 
 
 def test_what_an_engine_does_not_know_is_absent(on_the_runner, in_the_simulation):
@@ -176,6 +201,10 @@ SUMMARIES = st.builds(
             TIMES,
             st.text(),
             st.lists(st.text(), max_size=2).map(tuple),
+            st.lists(
+                st.builds(Note, *[st.text()] * 3, st.just({"load": 0.5}), st.booleans()),
+                max_size=2,
+            ).map(tuple),
         ),
         max_size=3,
     ).map(tuple),
