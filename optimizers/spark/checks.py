@@ -20,6 +20,7 @@ from optimizers.errors import InvalidKeyError, InvalidValueError, UnknownNameErr
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
+from optimizers.spark.said_of_hosts import Hosts, checked_hosts
 from optimizers.spark.sized import Sized
 from optimizers.topology import Topology
 
@@ -66,6 +67,17 @@ def check_cluster(cluster: Any) -> None:
         )
 
 
+def check_hosts(hosts: Any, cluster: Cluster | None) -> Hosts:
+    """Return what is said of hosts; refuse what means nothing, or would not be seen."""
+    found = checked_hosts(hosts)
+    if cluster is not None:
+        raise InvalidValueError(
+            "hosts and cluster are both given, and a cluster that is given says itself what its "
+            "nodes have; leave the cluster out, for the hosts that are there"
+        )
+    return found
+
+
 def check_provisioner(provisioner: Any, cluster: Cluster | None) -> None:
     """Refuse a provisioner that cannot acquire nodes, or whose nodes the engine would not see."""
     if not isinstance(provisioner, Provisioner) or isinstance(provisioner, type):
@@ -76,7 +88,7 @@ def check_provisioner(provisioner: Any, cluster: Cluster | None) -> None:
     if cluster is not None:
         raise InvalidValueError(
             "provisioner and cluster are both given, and a cluster that is given stays as it is; "
-            "leave one of them out"
+            "leave one of them out, and say by hosts= what hosts cannot tell of themselves"
         )
 
 

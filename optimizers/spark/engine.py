@@ -23,6 +23,7 @@ from optimizers.spark.harness import SparkHarness
 from optimizers.spark.outputs import OutputHandlers, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
+from optimizers.spark.said_of_hosts import Hosts
 from optimizers.spark.session import local_session
 from optimizers.spark.sized import Sized
 from optimizers.spark.source_limits import limits_of_bounded, limits_of_streams
@@ -57,6 +58,10 @@ class SparkEngine(Asking):
             host is that host, and its instances are pinned there; any other node is virtual. By
             default the hosts, or where there is but one, a node for each instance of the most
             parallel operator.
+        hosts: what hosts cannot tell of themselves, by name: properties of their nodes, such as
+            ``{"10.0.0.7": {"bandwidth": 1.25e9, "rack": "left"}}``; or a function of the name that
+            returns such properties, or None. It counts before what is read of a host; hosts come
+            and go as without it.
         provisioner: acquires nodes where a plan wants more, and gives back those that it drains:
             `SparkExecutors()`, or an object with its two methods. By default plans only advise.
         keep: the least number of batches whose state is kept, for readers while the job runs; files
@@ -69,6 +74,7 @@ class SparkEngine(Asking):
     checkpoint: str | os.PathLike[str] | Location
     spark: SparkSession | None = None
     cluster: Cluster | None = None
+    hosts: Hosts | None = None
     provisioner: Provisioner | None = None
     keep: int = 2
     seed: int | None = None
@@ -81,6 +87,8 @@ class SparkEngine(Asking):
             checks.check_session(self.spark)
         if self.cluster is not None:
             checks.check_cluster(self.cluster)
+        if self.hosts is not None:
+            object.__setattr__(self, "hosts", checks.check_hosts(self.hosts, self.cluster))
         if self.provisioner is not None:
             checks.check_provisioner(self.provisioner, self.cluster)
         checks.check_settings(self.settings)

@@ -44,7 +44,10 @@ class SparkHarness:
         cluster, there = engine.cluster, HostReader(session)()
         if cluster is None and len(there) < 2:
             cluster = Cluster.uniform(max(operator.parallelism for operator in topology.operators))
-        self._engine = replace(engine, spark=session, cluster=cluster, provisioner=None)
+        hosts = engine.hosts if cluster is None else None
+        self._engine = replace(
+            engine, spark=session, cluster=cluster, hosts=hosts, provisioner=None
+        )
         self._session = session
         self._topology = topology
         # 2. What is known of them.

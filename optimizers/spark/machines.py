@@ -7,11 +7,13 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster, Node
+from optimizers.errors import InvalidValueError
 from optimizers.layout import Layout
 from optimizers.spark.cores import cores_of_task, memory_of_executor, slots_of
 from optimizers.spark.executors import Host, HostReader, rack_of
 from optimizers.spark.machine_facts import MachineFacts, bandwidth_of_each, memory_of_each
 from optimizers.spark.pinning import Pins
+from optimizers.spark.said_of_hosts import Hosts, complemented
 from optimizers.spark.survey import Survey
 from optimizers.topology import Topology
 
@@ -28,14 +30,23 @@ class Machines:
             say of hosts is filled in. Without one, hosts are its nodes, each as capable as its
             executors have cores, with what they tell of themselves; or where there is but one, as
             many virtual nodes as the most parallel operator has instances, which share it.
+        hosts: what the user says of hosts, whichever are there; it counts before what they tell.
 
     Attributes:
         cluster: the machines, as they were at the last look.
     """
 
-    def __init__(self, session: SparkSession, topology: Topology, given: Cluster | None) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        topology: Topology,
+        given: Cluster | None,
+        hosts: Hosts | None = None,
+    ) -> None:
         self._session = session
         self._given = given
+        self._said = hosts
+        self._is_begun = False
         self._read = HostReader(session)
         self._survey = Survey(session)
         self._hosts: Mapping[str, Host] = self._read()
@@ -47,6 +58,13 @@ class Machines:
             self.cluster = self._virtual(max(op.parallelism for op in topology.operators))
         self._is_virtual = given is not None or len(self._hosts) < 2
         self._pins = self._new_pins()
+        if isinstance(hosts, Mapping) and self._hosts and not hosts.keys() & self._hosts.keys():
+            _LOG.warning(
+                "hosts=... says nothing of any of the hosts %s, but of %s; name them as Spark does",
+                list(self._hosts),
+                list(hosts),
+            )
+        self._is_begun = True
 
     def look(self) -> Cluster:
         """Return the cluster as it is by now; no tasks may be running.
@@ -118,16 +136,28 @@ class Machines:
         each, facts = cores_of_task(self._session), self._survey.of(self._hosts)
         memory, bandwidth = self._memory(facts), bandwidth_of_each(facts)
         return tuple(
-            Node(
-                name,
-                host.cores,
-                rack_of(self._session, name) or Node(name).rack,
-                cores=max(1, host.cores // each),
-                memory=memory.get(name),
-                bandwidth=bandwidth.get(name),
+            self._complemented(
+                Node(
+                    name,
+                    host.cores,
+                    rack_of(self._session, name) or Node(name).rack,
+                    cores=max(1, host.cores // each),
+                    memory=memory.get(name),
+                    bandwidth=bandwidth.get(name),
+                )
             )
             for name, host in self._hosts.items()
         )
+
+    def _complemented(self, node: Node) -> Node:
+        """Return a host's node with what the user says of it; a job does not end for an error."""
+        try:
+            return complemented(node, self._said)
+        except InvalidValueError as error:
+            if not self._is_begun:
+                raise
+            _LOG.warning("host %s is taken as it was read: %s", node.name, error)
+            return node
 
     def _filled(self, given: Cluster) -> Cluster:
         """Return a cluster that says of hosts what they tell, where it is not said by itself."""
@@ -159,7 +189,8 @@ class Machines:
             for name, host in self._hosts.items():
                 given = each * len(host.executors)
                 found[name] = min(given, found.get(name, given))
-        return found
+        said = {name: self._complemented(Node(name)).memory for name in self._hosts}
+        return {**found, **{name: size for name, size in said.items() if size is not None}}
 
 
 def _homes(layout: Layout, stage: int) -> list[str]:

@@ -95,7 +95,7 @@ class Run:
         location = location_in(session, engine.checkpoint)
         self._checkpoint = Checkpoint.create_or_open(location, topology, seed=engine.seed)
         location.check_fence()
-        self._machines = Machines(session, topology, engine.cluster)
+        self._machines = Machines(session, topology, engine.cluster, engine.hosts)
         self.skipped: list[str] = []
         self._append = False
         self._is_watched = False

@@ -101,7 +101,9 @@ def test_the_facts_of_each_epoch_that_is_over_are_told(compared):
         for epoch in outcome.epochs:
             seen = epoch.statistics
             assert 8000 == seen.operators["in"].tuples == seen.instances["in"].tuples.sum()
-            assert {"cpu", "resident", "bytes_in", "bytes_out"} <= seen.instances["a"].columns.keys()
+            assert {"cpu", "resident", "bytes_in", "bytes_out"} <= seen.instances[
+                "a"
+            ].columns.keys()
             assert {} == dict(seen.sources)  # bounded data does not come
             assert seen.execution.micro_batches
             assert epoch.nodes
