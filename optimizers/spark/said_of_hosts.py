@@ -1,4 +1,4 @@
-"""What the user says of hosts that they cannot tell of themselves, as the link of a virtual machine.
+"""What the user says of hosts: what they cannot tell of themselves, as how fast a link is.
 
 Hosts come and go as ever. What is said of one counts whenever it is there, before what was read.
 """
