@@ -281,6 +281,10 @@ class Run:
         """How many seconds there have to be between the beginnings of two batches, from now on."""
         return self._coordinator.next_plan.period or 0.0
 
+    def paused(self, seconds: float) -> None:
+        """Hear for how long the query was held back after the last batch."""
+        self._triggers.paused(seconds)
+
     def admitted(self, otherwise: Mapping[str, int]) -> dict[str, int]:
         """Return how many tuples sources are to let in from the next batch on.
 

@@ -195,7 +195,9 @@ class StreamingRun:
         """
         left = begun + self.run.period - time.monotonic()
         if left > 0 and not self._stopped:
+            since = time.monotonic()
             self._pausing.wait(left)
+            self.run.paused(time.monotonic() - since)
 
     def _run_batch(self, rows: DataFrame, number: int) -> None:
         """Run a batch, and begin the query again if the next batches are to have other sizes."""

@@ -79,3 +79,8 @@ class Triggers:
         if time is not None and cut is not None:
             own = time.seconds - (time.trigger or 0.0)
             self._done = _Done(number, cut, begun - cut + own)
+
+    def paused(self, seconds: float) -> None:
+        """Leave out of the last batch's trigger for how long it was held back by a plan."""
+        if self._done is not None:
+            self._done = self._done._replace(seconds=self._done.seconds + seconds)

@@ -39,6 +39,13 @@ def test_what_a_trigger_took_around_a_batch_is_not_the_batch_own_time():
     assert 0.75 == pytest.approx(told.before(4, BEGUN + 5.0, BEGUN + 5.25), abs=1e-6)
 
 
+def test_for_how_long_a_plan_held_the_query_back_is_no_part_of_a_trigger():
+    triggers = watching(progress(3, 3200))
+    triggers.paused(2.0)
+
+    assert 0.25 + 0.5 == pytest.approx(triggers.before(4, BEGUN + 5.0, BEGUN + 5.25), abs=1e-6)
+
+
 UNKNOWN = {
     "the first batch": lambda: Triggers().before(4, BEGUN, BEGUN),
     "no progress yet": lambda: watching(None).before(4, BEGUN, BEGUN),
