@@ -9,3 +9,7 @@ class PartitionError(PenstockError, ValueError):
 
 class PlacementError(PenstockError, ValueError):
     """Key groups cannot be placed on nodes as asked."""
+
+
+class SolverError(PenstockError, RuntimeError):
+    """A solver that was asked for a better placement failed."""

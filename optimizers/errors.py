@@ -11,6 +11,7 @@
     ├── MissingPackageError      a package that is not installed
     ├── PartitionError           keys that cannot be divided among instances as asked
     ├── PlacementError           key groups that cannot be placed on nodes as asked
+    ├── SolverError              a solver of such placements that failed
     ├── DataflowError            operators and edges that cannot be planned together
     ├── OverloadError            a load that no plan carries within the limits
     ├── FitError                 measurements that do not determine a cost model
@@ -28,14 +29,14 @@
     └── CheckpointError          a checkpoint that is damaged, foreign, or cannot be written
         └── StateError           state that contradicts itself
 
-The first six come from `sketches.errors`, the next two from `grouping.errors`, the next
+The first six come from `sketches.errors`, the next three from `grouping.errors`, the next
 four from `batching.errors`. Each message names the value and the remedy.
 """
 
 from collections.abc import Iterable
 
 from batching.errors import DataflowError, FitError, OutsideRangeError, OverloadError
-from grouping.errors import PartitionError, PlacementError
+from grouping.errors import PartitionError, PlacementError, SolverError
 from sketches.errors import (
     CorruptDataError,
     EmptySketchError,
@@ -68,6 +69,7 @@ __all__ = [
     "PlanError",
     "PluginError",
     "SinkError",
+    "SolverError",
     "StateError",
     "StrategyError",
     "TopologyError",

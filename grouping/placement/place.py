@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from grouping.placement.aim import Aim, strain_of
 from grouping.placement.bounds import least_distance
 from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
 from grouping.placement.narrowing import narrowed
-from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
-from grouping.placement.pruning import pruned
+from grouping.placement.problem import Nodes, PlacementProblem
 from grouping.placement.traffic import Traffic
 from sketches.checks import amount, number, whole
+from sketches.errors import InvalidValueError
 from sketches.values import ArrayValue, protected
+
+SOLVERS = ("CBC", "HiGHS")
 
 _USUAL_LIMIT = 0.1  # of the mean
 _WAYS = 32  # that are followed at once in the search for a narrower distance, for each round
@@ -94,17 +97,17 @@ def place_groups(  # noqa: PLR0913
         enough: the load distance that is even enough: moves that it does not need are taken back.
         rounds: how often a part of the moves is taken back, in search of better ones.
         time_limit: how many seconds a solver looks for something better, from what was found,
-            and for a better bound; without, none does.
+            and for a better bound; without, none does. Better is what is so by all that was asked
+            for: even load, local traffic, nodes that drain, and no more moves than are needed.
         solver: which one: "CBC" or "HiGHS".
 
     Raises:
         InvalidValueError: an argument is not what it should be.
         PlacementError: all nodes drain; or sets and pinned groups that are on other nodes now
             cannot be brought where they are to be for the budget.
+        MissingPackageError: the solver is not installed.
+        SolverError: the solver failed.
     """
-    # Solvers are heavy to import, and few ask for one.
-    from grouping.placement.milp import check_solver, improve  # noqa: PLC0415
-
     problem = PlacementProblem.of(
         loads,
         current,
@@ -119,22 +122,25 @@ def place_groups(  # noqa: PLR0913
     )
     rounds = whole("rounds", rounds, at_least=0)
     seconds = None if time_limit is None else number("time_limit", time_limit, above=0.0)
-    check_solver(solver)
+    _check_solver(solver)
+    most = None if enough is None else amount("enough", enough)
     units = Units.of(problem)
     bound = least_distance(problem)
     if traffic is None:
+        aim = Aim(problem, enough=most)
         found = _searched(problem, units, bound, rounds)
     else:
         limit = _limit(problem, max_load_distance)
-        found = collocated(problem, units, traffic, limit, amount("worth", worth))
-    found = _emptied(problem, found)
-    if enough is not None:
-        found = pruned(problem, found, amount("enough", enough), traffic)
+        aim = Aim(problem, traffic, limit, amount("worth", worth), most)
+        found = collocated(problem, units, traffic, limit, aim.worth)
+    found = aim.finished(found)
     if seconds is not None:
-        found, proven = improve(problem, found, seconds, solver)
+        from grouping.placement.milp import improve  # noqa: PLC0415  heavy, and few ask for it
+
+        found, proven = improve(problem, found, seconds, solver, aim)
         bound = max(bound, proven)
     stays = traffic is None and problem.whole(problem.current)
-    if stays and not _better(problem, found, problem.current):
+    if stays and not aim.better(found, problem.current):
         found = problem.current
     moves = int((found != problem.current).sum())
     distance = problem.distance(found)
@@ -148,17 +154,16 @@ def _limit(problem: PlacementProblem, given: float | None) -> float:
     return _USUAL_LIMIT * float(problem.mean.max()) or 1.0
 
 
-def _better(problem: PlacementProblem, one: Nodes, other: Nodes) -> bool:
-    """Return whether an assignment is better than another: more even, or with less to drain."""
-    first, second = _strain(problem, one), _strain(problem, other)
-    if abs(first - second) > ROUNDING * max(first, second):
-        return first < second
-    return problem.left(one) < problem.left(other)
+def _check_solver(solver: str) -> None:
+    """Refuse a solver that is not known, or not installed."""
+    if solver not in SOLVERS:
+        raise InvalidValueError(
+            f"solver={solver!r} is not known; use one of {', '.join(map(repr, SOLVERS))}"
+        )
+    if solver != SOLVERS[0]:
+        from grouping.placement.milp import check_solver  # noqa: PLC0415  heavy
 
-
-def _strain(problem: PlacementProblem, assignment: Nodes) -> float:
-    """Return how far the farthest node is from its target, those that drain included."""
-    return float(np.abs(problem.excess(assignment)).max())
+        check_solver(solver)
 
 
 def _searched(problem: PlacementProblem, units: Units, bound: float, rounds: int) -> Nodes:
@@ -167,10 +172,10 @@ def _searched(problem: PlacementProblem, units: Units, bound: float, rounds: int
     best = Descent(problem, units).run()
     if rounds:
         best = narrowed(problem, units, best, bound, _WAYS * rounds)
-    lowest = _strain(problem, best[problem.sets])
+    lowest = strain_of(problem, best[problem.sets])
     for turn in range(rounds):
         found = Descent(problem, units, _shaken(problem, units, best, homes, turn)).run()
-        strain = _strain(problem, found[problem.sets])
+        strain = strain_of(problem, found[problem.sets])
         if strain < lowest:
             best, lowest = found, strain
     assignment: Nodes = best[problem.sets].astype(np.int32)
@@ -191,30 +196,3 @@ def _shaken(problem: PlacementProblem, units: Units, best: Nodes, homes: Nodes, 
     if not problem.affords(float(units.price[np.arange(units.count), shaken].sum())):
         shaken[unit] = before
     return shaken
-
-
-def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
-    """Take what can be taken from nodes that drain at no loss: groups without load, above all."""
-    found = assignment.copy()
-    held = np.isin(problem.sets, problem.sets[problem.pins >= 0])
-    leaving = np.flatnonzero(problem.draining[found] & ~held)
-    if not len(leaving):
-        return found
-    limit, spent = _strain(problem, found), problem.cost(found)
-    staying = np.flatnonzero(~problem.draining)
-    for number_of_set in dict.fromkeys(problem.sets[leaving].tolist()):
-        members = np.flatnonzero(problem.sets == number_of_set)
-        price = float(problem.costs[members].sum())
-        paid = float(problem.costs[members][found[members] != problem.current[members]].sum())
-        if not problem.affords(spent + price - paid):
-            continue
-        excess = problem.excess(found)[:, staying]
-        added = problem.loads[:, members].sum(axis=1)[:, None] / problem.capacities[staying]
-        after = np.where(
-            problem.able[members][:, staying].all(axis=0), (excess + added).max(axis=0), np.inf
-        )
-        target = int(after.argmin())
-        if after[target] <= limit:
-            found[members] = staying[target]
-            spent += price - paid
-    return found
