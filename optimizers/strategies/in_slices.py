@@ -1,7 +1,7 @@
 """InSlices: carries out the placement of a plan that was made before, bit by bit."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +24,11 @@ _DIGEST = 8  # bytes
 
 def digest_of(plan: Plan) -> str:
     """Return a fingerprint of a plan, notes apart, that is the same in every process."""
-    bare = Plan(**{name: getattr(plan, name) for name in _PARTS}).to_json()
+    bare = replace(plan, notes=()).to_json()
     return hashlib.blake2b(bare.encode(), digest_size=_DIGEST).hexdigest()
 
 
-_PARTS = ("parallelism", "placement")
+_CARRIED_OUT = ("parallelism", "placement", "notes")  # notes decide nothing
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class InSlices(Optimizer):
             raise InvalidValueError(f"target={self.target!r} is not a Plan")
         object.__setattr__(self, "budget", MigrationBudget.of(self.budget))
         others = [
-            name
-            for name in ("batch", "routing", "scheduling", "add", "drain", "nodes", "adopt")
-            if getattr(self.target, name)
+            field.name
+            for field in fields(Plan)
+            if field.name not in _CARRIED_OUT and getattr(self.target, field.name)
         ]
         if others:
             raise PlanError(

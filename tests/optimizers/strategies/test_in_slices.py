@@ -1,18 +1,30 @@
 """A large migration in slices."""
 
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grouping import GroupTable, Shuffle
 from grouping.errors import PlacementError
 from grouping.placement.slices import next_slice
-from optimizers import Cluster, Deployment, GroupStatistics, Layout, Plan, Statistics, Topology
+from optimizers import (
+    Cluster,
+    Deployment,
+    GroupStatistics,
+    Layout,
+    Node,
+    Plan,
+    Statistics,
+    Topology,
+)
 from optimizers.control.asking import ask
 from optimizers.control.question import Question
 from optimizers.errors import InvalidValueError, PlanError, StrategyError
+from optimizers.notes import Note
 from optimizers.simulation import SimulationEngine, Stream, Work
 from optimizers.strategies.in_slices import InSlices, digest_of
 from optimizers.testing import OptimizerContract
@@ -139,6 +151,50 @@ def test_a_reviewed_plan_is_carried_out_and_no_other(tmp_path):
 def test_what_cannot_be_done_in_slices_is_refused(wrong, error, words):
     with pytest.raises(error, match=words):
         InSlices(**wrong)
+
+
+# A decision for each field of a plan but those that are carried out; any other will do for fields
+# that are not here.
+DECISIONS = {
+    "admit": {"s": 5},
+    "batch": {"s": 5},
+    "routing": {"a": GroupTable(["x"], [1], GROUPS)},
+    "adopt": ("a",),
+    "scheduling": {("s", "a"): Shuffle()},
+    "add": (Node("node-9"),),
+    "drain": ("node-3",),
+    "nodes": 5,
+}
+OTHERS = [x.name for x in fields(Plan) if x.name not in {"parallelism", "placement", "notes"}]
+
+
+def deciding(name):
+    """The target with one decision more, without the checks of plans."""
+    plan = copy(TARGET)
+    object.__setattr__(plan, name, DECISIONS.get(name, 7))
+    return plan
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_whatever_else_a_plan_decides_is_refused(name):
+    with pytest.raises(PlanError, match=f"decides {name}, which"):
+        InSlices(deciding(name))
+
+
+@pytest.mark.parametrize("name", sorted({*DECISIONS} - {"adopt"}))
+def test_another_decision_is_another_digest_and_so_is_not_agreed_on(name):
+    plan = replace(TARGET, **{name: DECISIONS[name]})
+
+    assert digest_of(plan) != digest_of(TARGET)
+    assert digest_of(plan) == digest_of(replace(plan, notes=(Note("a", "b", "c"),)))
+
+
+def test_the_digest_of_what_is_carried_out_is_of_all_of_it():
+    wider = replace(TARGET, parallelism={"a": 4})
+
+    assert digest_of(wider) != digest_of(TARGET) != digest_of(Plan())
+    with pytest.raises(PlanError, match="was agreed on"):
+        InSlices(wider, digest=digest_of(TARGET))
 
 
 def test_it_waits_for_sizes_unless_groups_are_counted():
