@@ -28,13 +28,13 @@ def scored(traffic: Traffic, downstream: Integers, score_factor: float) -> Marks
     """Step 1: return which pairs send more than is usual, so that it pays to collocate them.
 
     Args:
-        traffic: what the groups send each other, each pair in one row.
+        traffic: what the groups send each other; rows of one pair add up.
         downstream: how many groups are downstream of each group.
         score_factor: ``sF``: how many times the average of its sender a pair has to send.
     """
     sent = np.bincount(traffic.sources, traffic.rates, traffic.groups)
     average = sent / np.maximum(downstream, 1)
-    return traffic.rates > average[traffic.sources] * score_factor
+    return traffic.of_pair > average[traffic.sources] * score_factor
 
 
 def collocated_sets(problem: PlacementProblem, traffic: Traffic, chosen: Marks) -> list[list[int]]:
@@ -112,7 +112,7 @@ def next_pair(
     rows = np.flatnonzero(chosen & apart)
     if not len(rows):
         return None
-    most = rows[traffic.rates[rows] == traffic.rates[rows].max()]
+    most = rows[traffic.of_pair[rows] == traffic.of_pair[rows].max()]
     row = np.random.default_rng(seed).choice(most)
     return int(traffic.sources[row]), int(traffic.targets[row])
 
@@ -145,7 +145,7 @@ def albic(  # noqa: PLR0913
 
     Args:
         problem: what is to be placed; sets of its own are not heeded.
-        traffic: what the groups send each other, each pair in one row.
+        traffic: what the groups send each other; rows of one pair add up.
         downstream: how many groups are downstream of each group.
         max_load_distance: ``maxLD``.
         score_factor: ``sF``.

@@ -56,6 +56,13 @@ class Traffic(ArrayValue):
         """How much is sent in all."""
         return float(self.rates.sum())
 
+    @cached_property
+    def of_pair(self) -> Floats:
+        """By row, how much all rows of its pair send together."""
+        places = np.unique(self.sources * self.groups + self.targets, return_inverse=True)[1]
+        found: Floats = np.bincount(places, self.rates)[places] if len(places) else self.rates
+        return found
+
     def local(self, assignment: Nodes) -> float:
         """Return the share of the traffic that stays on its node; 1 of none."""
         if not self.total:

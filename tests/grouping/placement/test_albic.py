@@ -37,6 +37,32 @@ def test_step_1_chooses_pairs_that_send_more_than_the_average_of_their_sender():
     assert not scored(TRAFFIC, DOWNSTREAM, 4.0).any()
 
 
+def test_rows_of_one_pair_add_up():
+    rows = Traffic([0, 0, 0], [1, 1, 2], [2.0, 2.0, 3.0], groups=3)
+    at = PlacementProblem.of([1.0] * 3, [0, 1, 2], 3, budget=3)
+
+    # Group 0 sends 4 to group 1 and 3 to group 2: 3.5 on average.
+    assert scored(rows, np.array([2, 0, 0]), 1.1).tolist() == [True, True, False]
+    assert next_pair(at, rows, np.ones(3, np.bool_)) == (0, 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(1, 9)), min_size=1))
+def test_it_makes_no_difference_in_how_many_rows_a_pair_is(given):
+    summed = {}
+    for source, target, rate in given:
+        summed[source, target] = summed.get((source, target), 0) + rate
+    rows = Traffic(*zip(*given, strict=True), groups=8)
+    pairs = Traffic(*zip(*summed, strict=True), list(summed.values()), groups=8)
+
+    def chosen(traffic):
+        marks = scored(traffic, DOWNSTREAM, 1.5)
+        return set(
+            zip(traffic.sources[marks].tolist(), traffic.targets[marks].tolist(), strict=True)
+        )
+
+    assert chosen(rows) == chosen(pairs)
+
+
 def test_step_2_joins_pairs_that_share_a_group():
     traffic = Traffic([0, 1, 1, 3], [4, 4, 5, 7], [5.0, 5, 5, 5], groups=8)
     chosen = np.ones(4, np.bool_)
@@ -66,6 +92,29 @@ def test_step_2_divides_sets_into_parts_within_both_limits(seed, max_load, budge
         if len(part) > 1:
             assert given_.loads[0, part].sum() <= max_load * (1 + 1e-9)
             assert given_.costs[part].sum() <= budget * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("scarce", ["cost", "load"])
+def test_step_2_evens_out_what_exceeds_its_limit_more(scarce):
+    # Three groups have as much of what is scarce as the nine others; of the rest all have the same.
+    uneven, even = np.array([3.0] * 3 + [1.0] * 9), np.full(12, 1.0)
+    loads, costs = (even, uneven) if scarce == "cost" else (uneven, even)
+    given_ = PlacementProblem.of(loads, [0] * 12, 2, budget=10, migration_cost=costs)
+    traffic = Traffic(np.arange(11), np.arange(1, 12), np.full(11, 5.0), groups=12)
+
+    parts = list(divided(given_, traffic, list(range(12)), 10.0))
+
+    # Two are enough. Cut evenly by the other, one of two would have 12, and be cut again.
+    assert len(parts) == 2
+    assert {9.0} == {float(uneven[part].sum()) for part in parts}
+
+
+def test_step_2_leaves_a_set_whole_that_is_within_both_limits():
+    given_ = problem([0] * 8, budget=8)
+    whole = list(range(8))
+
+    assert list(divided(given_, TRAFFIC, whole, 8.0)) == [whole]
+    assert len(list(divided(given_, TRAFFIC, whole, 7.9))) > 1
 
 
 def test_step_3_takes_the_pair_that_sends_most_of_those_apart():
@@ -109,27 +158,34 @@ def test_it_keeps_the_budget_and_never_raises(seed, budget):
     assert at.affords(at.cost(found))
 
 
-def test_sets_are_split_until_the_load_distance_is_met():
-    # All on one node in one set: kept whole, nothing could ever be balanced.
+def chained(max_load_distance, **more):
+    """Eight groups on one node, each of which sends to the next: all of them are one set."""
     at = problem([0] * 8, budget=8)
     traffic = Traffic(np.arange(7), np.arange(1, 8), np.full(7, 5.0), groups=8)
-
-    found = albic(
+    chosen = scored(traffic, np.ones(8, int), 0.5)
+    assert collocated_sets(at, traffic, chosen) == [list(range(8))]
+    return at, albic(
         at,
         traffic,
         np.ones(8, int),
-        max_load_distance=0.5,
-        max_partition_load=100.0,
-        score_factor=1,
-    )
-    whole = albic(
-        at,
-        traffic,
-        np.ones(8, int),
-        max_load_distance=9.0,
+        max_load_distance=max_load_distance,
         max_partition_load=100.0,
         score_factor=0.5,
+        **more,
     )
 
+
+def test_step_4_divides_sets_until_the_load_distance_is_met():
+    # Kept whole, nothing could ever be balanced.
+    at, found = chained(0.5)
     assert at.distance(found) <= 0.5
-    assert at.distance(whole) > 0.5
+    at, whole = chained(9.0)
+    assert len(set(whole.tolist())) == 1
+    assert at.distance(whole) == 6.0
+
+
+def test_step_4_divides_no_further_than_it_has_to():
+    at, found = chained(2.0)  # pieces of four, on two nodes of four, are 2 from the mean
+
+    assert sorted(np.bincount(found, minlength=4).tolist()) == [0, 0, 4, 4]
+    assert at.distance(found) == 2.0

@@ -210,27 +210,30 @@ def answering(monkeypatch, problem, answer, *, said="", status=pulp.LpSolutionOp
 LINE = {"loads": [2.0, 2.0, 2.0, 2.0], "current": [0, 0, 0, 1], "nodes": 3, "budget": 2}
 
 
+HERE = np.arange(3) == np.array(LINE["current"])[:, None]
+
+
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("changed", "answer"),
     [
-        ([0, 0, 0, 0], "worse"),
-        ([2, 1, 2, 1], "as good as the answer without, for more moves than there are in it"),
-        ([2, 1, 0, 0], "more than the budget"),
-        ([1, 2, 0, 1], "where group 0 may not be"),
-        (None, "none"),
+        pytest.param({}, [0, 0, 0, 0], id="worse"),
+        pytest.param({}, [1, 2, 0, 1], id="as even, and more moves"),
+        pytest.param({"budget": 0}, [2, 0, 0, 1], id="better, for more than there is"),
+        pytest.param({"able": HERE}, [2, 0, 0, 1], id="better, where a group may not be"),
+        pytest.param({"pinned": {0: 0}, "budget": 0}, [2, 0, 0, 1], id="off its pin"),
+        pytest.param({}, None, id="none"),
     ],
 )
-def test_an_answer_that_is_no_better_is_not_taken(monkeypatch, answer, why):
-    able = np.ones((4, 3), bool)
-    able[0, 1] = False
-    problem = PlacementProblem.of(**LINE, able=able)
-    start = place_groups(**LINE, able=able)
+def test_an_answer_that_is_no_better_is_not_taken(monkeypatch, changed, answer):
+    given = LINE | changed
+    start = place_groups(**given)
     status = pulp.LpSolutionOptimal if answer else pulp.LpSolutionNoSolutionFound
+    problem = PlacementProblem.of(**given)
     answering(monkeypatch, problem, answer and np.array(answer, np.int32), status=status)
 
-    found = place_groups(**LINE, able=able, time_limit=1)
+    found = place_groups(**given, time_limit=1)
 
-    assert found.assignment.tolist() == start.assignment.tolist(), why
+    assert found.assignment.tolist() == start.assignment.tolist()
 
 
 def test_an_answer_that_is_better_is_taken_and_counted_anew(monkeypatch):
