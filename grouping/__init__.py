@@ -1,4 +1,4 @@
-"""Where things go: groupings and their routers, routing tables, and the graph of keys.
+"""Where things go: groupings and their routers, routing tables, the graph of keys, placements.
 
 Strategies are built on these; none of them knows an optimizer or an engine.
 """
@@ -26,12 +26,14 @@ from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import Partition, partition_as_published, partition_keys
+from grouping.placement.place import GroupPlacement, place_groups
 
 __all__ = [
     "DChoices",
     "DistributionAware",
     "Fields",
     "FullKnowledge",
+    "GroupPlacement",
     "GroupTable",
     "Grouping",
     "KeyCounts",
@@ -51,4 +53,5 @@ __all__ = [
     "first_touch",
     "partition_as_published",
     "partition_keys",
+    "place_groups",
 ]

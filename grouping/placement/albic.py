@@ -15,8 +15,10 @@ import numpy as np
 
 from grouping.errors import PlacementError
 from grouping.keygraph import metis
+from grouping.placement.aim import Aim
 from grouping.placement.descent import Descent, Units
 from grouping.placement.problem import Nodes, PlacementProblem
+from grouping.placement.solvers import check_solver
 from grouping.placement.traffic import Traffic
 from sketches.arrays import Floats, Integers, Marks
 
@@ -139,9 +141,15 @@ def albic(  # noqa: PLR0913
     max_load_distance: float,
     score_factor: float = 1.5,
     max_partition_load: float | None = None,
+    time_limit: float | None = None,
+    solver: str = "CBC",
     seed: int = 0,
 ) -> Nodes:
     """Return where each group is to be, by the four steps.
+
+    With a time limit, what step 4 has left to place is placed by the printed program. It begins
+    with the answer of a descent, which remains where a solver finds none that is more even in that
+    time. Without one, the descent's answer is it: so the answer is the same in every process.
 
     Args:
         problem: what is to be placed; sets of its own are not heeded.
@@ -150,8 +158,17 @@ def albic(  # noqa: PLR0913
         max_load_distance: ``maxLD``.
         score_factor: ``sF``.
         max_partition_load: ``maxPL`` to begin with; without, a tenth of the mean load of a node.
+        time_limit: how many seconds a solver has each time that step 4 asks it; without, none is
+            asked.
+        solver: which one: "CBC" or "HiGHS".
         seed: for choices between equals.
+
+    Raises:
+        InvalidValueError: the solver is not known.
+        MissingPackageError: the solver is not installed.
+        SolverError: the solver failed.
     """
+    check_solver(solver, asked=time_limit is not None)
     chosen = scored(traffic, downstream, score_factor)
     whole = collocated_sets(problem, traffic, chosen)
     pair = next_pair(problem, traffic, chosen, seed=seed)
@@ -166,23 +183,31 @@ def albic(  # noqa: PLR0913
             for part in divided(problem, traffic, members, limit, seed=seed)
             if len(part) > 1
         ]
-        found = _solved(problem, parts, pair)
+        found = _solved(problem, parts, pair, time_limit, solver)
         if problem.distance(found) <= max_load_distance or not parts or limit < lightest:
             return found
         limit /= 2
 
 
 def _solved(
-    problem: PlacementProblem, parts: list[list[int]], pair: tuple[int, int] | None
+    problem: PlacementProblem,
+    parts: list[list[int]],
+    pair: tuple[int, int] | None,
+    seconds: float | None,
+    solver: str,
 ) -> Nodes:
     """Step 4: place the parts as units, and the pair on its node if the budget has room for it."""
     if pair is not None:
         pinned = {pair[0]: target_of(problem, parts, pair)}
         with suppress(PlacementError):  # the pair waits for another period
-            return _placed(problem.joined([*parts, [*pair]], pinned))
-    return _placed(problem.joined(parts, {}))
+            return _placed(problem.joined([*parts, [*pair]], pinned), seconds, solver)
+    return _placed(problem.joined(parts, {}), seconds, solver)
 
 
-def _placed(problem: PlacementProblem) -> Nodes:
+def _placed(problem: PlacementProblem, seconds: float | None, solver: str) -> Nodes:
     found: Nodes = Descent(problem, Units.of(problem)).run()[problem.sets].astype(np.int32)
-    return found
+    if seconds is None:
+        return found
+    from grouping.placement.milp import improve  # noqa: PLC0415  heavy, and few ask for it
+
+    return improve(problem, found, seconds, solver, Aim(problem), as_printed=True)[0]

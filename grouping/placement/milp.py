@@ -9,7 +9,6 @@ References:
     engine", ICDE 2017.
 """
 
-import importlib.util
 import math
 import re
 from pathlib import Path
@@ -22,8 +21,8 @@ import pulp
 from grouping.errors import SolverError
 from grouping.placement.aim import Aim
 from grouping.placement.problem import Nodes, PlacementProblem
+from grouping.placement.solvers import check_solver
 from sketches.arrays import Floats
-from sketches.errors import MissingPackageError
 
 _DISTANCE, _TIGHTNESS = 1.0, 1e-3  # w1 and w2, as printed: the distance first, then tight bounds
 _SCALE = 100.0  # the mean, as solvers are given it: their tolerances are absolute
@@ -158,7 +157,7 @@ class PlacementProgram:
             MissingPackageError: the solver is not installed.
             SolverError: the solver failed.
         """
-        check_solver(solver)
+        check_solver(solver, asked=True)
         try:
             proven = (_by_highs if solver == "HiGHS" else _by_cbc)(self._model, seconds, warm=warm)
         except (pulp.PulpError, OSError) as error:
@@ -218,14 +217,6 @@ def _by_highs(model: Any, seconds: float, *, warm: bool) -> float:
         command.callSolver = begun
     model.solve(command)
     return float(model.solverModel.getInfo().mip_dual_bound)
-
-
-def check_solver(solver: str) -> None:
-    """Refuse a solver that is not installed."""
-    if solver == "HiGHS" and not pulp.HiGHS().available():
-        raise MissingPackageError("solver='HiGHS' needs highspy; install it: pip install highspy")
-    if solver == "CBC" and importlib.util.find_spec("cbcbox") is None:
-        raise MissingPackageError("solver='CBC' needs cbcbox; install it: pip install 'pulp[cbc]'")
 
 
 def improve(  # noqa: PLR0913

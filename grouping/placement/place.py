@@ -12,12 +12,10 @@ from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
 from grouping.placement.narrowing import narrowed
 from grouping.placement.problem import Nodes, PlacementProblem
+from grouping.placement.solvers import check_solver
 from grouping.placement.traffic import Traffic
 from sketches.checks import amount, number, whole
-from sketches.errors import InvalidValueError
 from sketches.values import ArrayValue, protected
-
-SOLVERS = ("CBC", "HiGHS")
 
 _USUAL_LIMIT = 0.1  # of the mean
 _WAYS = 32  # that are followed at once in the search for a narrower distance, for each round
@@ -122,7 +120,7 @@ def place_groups(  # noqa: PLR0913
     )
     rounds = whole("rounds", rounds, at_least=0)
     seconds = None if time_limit is None else number("time_limit", time_limit, above=0.0)
-    _check_solver(solver)
+    check_solver(solver, asked=seconds is not None)
     most = None if enough is None else amount("enough", enough)
     units = Units.of(problem)
     bound = least_distance(problem)
@@ -152,18 +150,6 @@ def _limit(problem: PlacementProblem, given: float | None) -> float:
     if given is not None:
         return number("max_load_distance", given, above=0.0)
     return _USUAL_LIMIT * float(problem.mean.max()) or 1.0
-
-
-def _check_solver(solver: str) -> None:
-    """Refuse a solver that is not known, or not installed."""
-    if solver not in SOLVERS:
-        raise InvalidValueError(
-            f"solver={solver!r} is not known; use one of {', '.join(map(repr, SOLVERS))}"
-        )
-    if solver != SOLVERS[0]:
-        from grouping.placement.milp import check_solver  # noqa: PLC0415  heavy
-
-        check_solver(solver)
 
 
 def _searched(problem: PlacementProblem, units: Units, bound: float, rounds: int) -> Nodes:

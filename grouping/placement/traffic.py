@@ -59,9 +59,11 @@ class Traffic(ArrayValue):
     @cached_property
     def of_pair(self) -> Floats:
         """By row, how much all rows of its pair send together."""
+        if not len(self.rates):
+            return self.rates
         places = np.unique(self.sources * self.groups + self.targets, return_inverse=True)[1]
-        found: Floats = np.bincount(places, self.rates)[places] if len(places) else self.rates
-        return found
+        sums: Floats = np.bincount(places, self.rates)
+        return sums[places]
 
     def local(self, assignment: Nodes) -> float:
         """Return the share of the traffic that stays on its node; 1 of none."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from grouping.placement.albic import albic
 from grouping.placement.problem import Nodes, PlacementProblem
+from grouping.placement.solvers import check_solver
 from optimizers.cluster import Cluster
 from optimizers.control.question import Question
 from optimizers.optimizer import Optimizer
@@ -46,6 +47,9 @@ class PublishedAlbic(Optimizer):
         max_partition_load: what a set of groups may have of the mean load of a node, to begin with;
             None for a tenth.
         seed: for choices between equals.
+        time_limit: how many seconds a solver has for the printed program, each time it is asked;
+            None to take the answer of a descent for it, which is the same in every process.
+        solver: which one: "CBC" or "HiGHS".
 
     References:
         K. G. S. Madsen, Y. Zhou, J. Cao, "Integrative dynamic reconfiguration in a parallel stream
@@ -57,6 +61,8 @@ class PublishedAlbic(Optimizer):
     score_factor: float = 1.5
     max_partition_load: float | None = None
     seed: int = 0
+    time_limit: float | None = None
+    solver: str = "CBC"
 
     observes = frozenset({Probe.GROUPS})
 
@@ -69,6 +75,10 @@ class PublishedAlbic(Optimizer):
             most = checks.number("max_partition_load", self.max_partition_load, above=0)
             object.__setattr__(self, "max_partition_load", most)
         checks.seed(self.seed)
+        if self.time_limit is not None:
+            seconds = checks.number("time_limit", self.time_limit, above=0)
+            object.__setattr__(self, "time_limit", seconds)
+        check_solver(self.solver, asked=self.time_limit is not None)
 
     def plan(
         self, topology: Topology, cluster: Cluster, statistics: Statistics, current: Plan
@@ -83,6 +93,8 @@ class PublishedAlbic(Optimizer):
                 max_load_distance=self.max_load_distance,
                 score_factor=self.score_factor,
                 max_partition_load=self.max_partition_load,
+                time_limit=self.time_limit,
+                solver=self.solver,
                 seed=self.seed,
             )
 

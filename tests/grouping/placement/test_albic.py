@@ -12,6 +12,7 @@ from grouping.placement.albic import (
     scored,
     target_of,
 )
+from sketches.errors import InvalidValueError
 
 # Two operators of four groups each: group k of the first sends mostly to group 4 + k.
 SOURCES = np.repeat(np.arange(4), 4)
@@ -189,3 +190,40 @@ def test_step_4_divides_no_further_than_it_has_to():
 
     assert sorted(np.bincount(found, minlength=4).tolist()) == [0, 0, 4, 4]
     assert at.distance(found) == 2.0
+
+
+def test_with_a_time_limit_the_printed_program_places_what_the_descent_had_placed():
+    better = 0
+    for seed in range(3):
+        drawn = np.random.default_rng(seed)
+        loads, current = drawn.gamma(2.0, 1.0, 8), drawn.integers(0, 4, 8)
+        at = problem(current, budget=3, loads=loads * 200 / loads.sum())  # the mean is 50, as such
+        settings = {"max_load_distance": 99.0, "score_factor": 9.0}
+        descent = albic(at, TRAFFIC, DOWNSTREAM, **settings)
+        solved = albic(at, TRAFFIC, DOWNSTREAM, **settings, time_limit=20.0)
+        assert at.affords(at.cost(solved))
+        assert at.distance(solved) <= at.distance(descent) * (1 + 1e-9)
+        better += at.distance(solved) < 0.9 * at.distance(descent)
+
+    assert better == 2  # moves and swaps one by one do not come to the best
+
+
+def test_the_descents_answer_remains_where_the_solver_finds_nothing(monkeypatch):
+    seen = []
+
+    def nothing(program, *args, **settings):
+        seen.append(program.lines()[0])
+        return None, 0.0
+
+    monkeypatch.setattr("grouping.placement.milp.PlacementProgram.solve", nothing)
+    at = problem([0, 1, 2, 3, 1, 2, 3, 0])
+    settings = {"max_load_distance": 1.0}
+    solved = albic(at, TRAFFIC, DOWNSTREAM, **settings, time_limit=1.0)
+
+    assert solved.tolist() == albic(at, TRAFFIC, DOWNSTREAM, **settings).tolist()
+    assert {"d - 0.001*d_l - 0.001*d_u"} == set(seen)
+
+
+def test_a_solver_that_is_not_known_is_refused():
+    with pytest.raises(InvalidValueError, match="solver='Excel' is not known"):
+        albic(problem([0] * 8), TRAFFIC, DOWNSTREAM, max_load_distance=1.0, solver="Excel")

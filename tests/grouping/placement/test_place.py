@@ -1,4 +1,5 @@
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -209,7 +210,7 @@ def test_nowhere_to_go_is_refused():
 
 
 def test_a_solver_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr("pulp.HiGHS.available", lambda _: False)
+    monkeypatch.setitem(sys.modules, "highspy", None)
 
     with pytest.raises(MissingPackageError, match="pip install highspy"):
         place_groups([1, 2], [0, 1], 2, budget=1, solver="HiGHS")
