@@ -90,7 +90,9 @@ class PlacementProblem(ArrayValue):
         if not (power > 0).all():
             place = int(np.flatnonzero(~(power > 0))[0])
             raise InvalidValueError(f"capacities[{place}]={power[place]}: a capacity is above 0")
-        costs = np.ones(groups) if migration_cost is None else _amounts("costs", migration_cost)
+        costs = np.ones(groups)
+        if migration_cost is not None:
+            costs = _amounts("migration_cost", migration_cost)
         _fit("migration_cost", costs, groups, "group")
         leaving = np.zeros(count, np.bool_)
         drained = np.array(listed("draining", draining))

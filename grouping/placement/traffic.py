@@ -59,10 +59,9 @@ class Traffic(ArrayValue):
     @cached_property
     def of_pair(self) -> Floats:
         """By row, how much all rows of its pair send together."""
-        if not len(self.rates):
-            return self.rates
         places = np.unique(self.sources * self.groups + self.targets, return_inverse=True)[1]
-        sums: Floats = np.bincount(places, self.rates)
+        sums: Floats = np.zeros(int(places.max(initial=-1)) + 1)
+        np.add.at(sums, places, self.rates)
         return sums[places]
 
     def local(self, assignment: Nodes) -> float:

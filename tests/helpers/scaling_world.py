@@ -60,10 +60,20 @@ class World:
         self.plan = completed(Plan(), self.job, self.cluster)
         self.waiting, self.batch, self.named = 0.0, 0, self.nodes
         self.lags, self.usages, self.counts, self.rescales, self.moved = [], [], [], 0, []
+        self.held = self._held()
 
     @property
     def layout(self):
         return Layout.of(self.job, self.cluster, self.plan)
+
+    def _held(self):
+        """The node of each key group, by the plan in force."""
+        homes = self.layout.homes
+        return {
+            (name, group): homes[name].nodes[instance]
+            for name in "ab"
+            for group, instance in enumerate(homes[name].groups)
+        }
 
     def usage(self, rate):
         """The usage of each node if all was done that comes; a node does one second a second."""
@@ -125,6 +135,11 @@ class World:
         before = self.plan
         self.plan = completed(self.plan.amended(change, self.cluster), self.job, self.cluster)
         self.moved.append(before.diff(self.plan, self.job, self.cluster, seen))
+        # State goes by what is said to move: each group is then where the plan looks for it.
+        for move in self.moved[-1].groups:
+            assert self.held[move.operator, move.group] == move.old[1]
+            self.held[move.operator, move.group] = move.new[1]
+        assert self.held == self._held()
         self.loop.begin(self.layout)
 
     def drift(self, spread):
@@ -147,6 +162,10 @@ class World:
         fitted = self.loop.fitted(self.plan, self.cluster, self.batch)
         self.plan = completed(fitted, self.job, self.cluster)
         self.loop.meet(self.cluster, self.layout)
+        restored = self._held()  # what was on nodes that are gone; all else is where it was
+        names = {node.name for node in self.cluster.nodes}
+        assert all(restored[at] == node for at, node in self.held.items() if node in names)
+        self.held = restored
 
     def _machines(self):
         """Bring a node that is wanted, or take one that nothing is on."""

@@ -190,6 +190,7 @@ def test_the_same_answer_for_the_same_question():
         ({"capacities": [1, 0]}, r"capacities\[1\]=0.0: a capacity is above 0"),
         ({"capacities": [1]}, "give one for each node"),
         ({"migration_cost": [1, 2, 3]}, "give one for each group"),
+        ({"migration_cost": [-1, 2]}, r"migration_cost\[0\]=-1.0: each must be finite and not neg"),
         ({"together": [[0, 2]]}, r"together\[0\]\[1\]=2 is no group"),
         ({"time_limit": 1.0, "solver": "Excel"}, "solver='Excel' is not known"),
         ({"time_limit": 0}, "time_limit=0 is out of range"),
