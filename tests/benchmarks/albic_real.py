@@ -1,7 +1,7 @@
 """The paper's two experiments on the flights of 2013, and on made-up edits that drift."""
 
 import numpy as np
-from albic_study import MEAN, brought_together, drifting, flown
+from albic_study import MEAN, brought_together, drifting, flown, runs
 from page import Json
 from streams import cache_folder, fetched, zipped_flights
 
@@ -30,9 +30,12 @@ def airline(scale: float) -> Json:
 
 
 def edits(scale: float) -> Json:
-    """Return load distance and migrations over an hour of edits, minute by minute."""
+    """Return load distance and migrations over an hour of edits, minute by minute, by seed."""
     count = max(6, round(MINUTES * min(scale, 1.0)))
-    return drifting([_minute(batch["edits"]) for batch in workload("edits").batches(count)])
+    return [
+        drifting([_minute(batch["edits"]) for batch in workload("edits").batches(count, seed=seed)])
+        for seed in range(runs(scale))
+    ]
 
 
 def _minute(table: object) -> Floats:

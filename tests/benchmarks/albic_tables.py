@@ -38,37 +38,49 @@ def _small(data: Json) -> str:
 
 
 def _solver(data: Json) -> str:
-    rows = [
-        [
-            entry["scenario"],
-            str(entry["budget"]),
-            "nothing" if entry["CBC"] is None else f"{entry['CBC']:.2f}",
-            f"{entry['seconds']:.0f}",
-            f"{entry['ours']:.2f}",
-            f"{entry['ms']:.0f}",
-        ]
-        for entry in data
-    ]
-    head = ["scenario", "budget", "CBC, cold", "s (wall)", "ours", "ms (CPU)"]
-    return table(head, rows)
+    rows = []
+    for scenario, budget in dict.fromkeys((one["scenario"], one["budget"]) for one in data):
+        found = [one for one in data if (one["scenario"], one["budget"]) == (scenario, budget)]
+        answers = [one["CBC"] for one in found if one["CBC"] is not None]
+        lost = len(found) - len(answers)
+        cpu = [one["cpu"] for one in found if "cpu" in one]
+        rows.append(
+            [
+                scenario,
+                str(budget),
+                str(len(found)),
+                (_cell(answers) if answers else "-") + (f"; {lost} without" if lost else ""),
+                f"{np.median([one['seconds'] for one in found]):.0f}",
+                f"{np.median(cpu):.0f}" if cpu else "-",
+                _cell([one["ours"] for one in found]),
+                f"{np.median([one['ms'] for one in found]):.0f}",
+            ]
+        )
+    head = ["scenario", "budget", "instances", "CBC, cold", "s (wall)", "s (CPU)", "ours"]
+    return table([*head, "ms (CPU)"], rows)
 
 
 def _large(data: Json) -> str:
-    rows = [
-        [
-            f"{entry['nodes']} x {entry['groups']:,}",
-            str(entry["budget"]),
-            f"{entry['before']:.2f}",
-            f"{entry[OURS]:.3f}",
-            f"{entry[f'{OURS}: s']:.1f}",
-            f"{entry[LONG]:.3f}" if LONG in entry else "-",
-            f"{entry[f'{LONG}: s']:.0f}" if LONG in entry else "-",
-            f"{entry['bound']:.3f}",
+    rows = []
+    for size in dict.fromkeys((one["nodes"], one["groups"], one["budget"]) for one in data):
+        found = [one for one in data if (one["nodes"], one["groups"], one["budget"]) == size]
+        columns = ["before", OURS, f"{OURS}: s", LONG, f"{LONG}: s", "bound"]
+        digits = [2, 3, 1, 3, 0, 3]
+        cells = [
+            _mean_and_worst([one[name] for one in found if name in one], places)
+            for name, places in zip(columns, digits, strict=True)
         ]
-        for entry in data
-    ]
+        rows.append([f"{size[0]} x {size[1]:,}", str(size[2]), *cells])
     head = ["nodes x groups", "budget", "before", OURS, "s (CPU)", LONG, "s (CPU)", "bound"]
     return table(head, rows)
+
+
+def _mean_and_worst(values: Sequence[float], digits: int) -> str:
+    """Write a mean, and the worst where there are several."""
+    if not values:
+        return "-"
+    mean = f"{np.mean(values):,.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ({np.max(values):,.{digits}f})"
 
 
 def _proven(data: Json) -> str:
@@ -88,54 +100,71 @@ def _proven(data: Json) -> str:
 
 
 def _long(data: Json) -> str:
-    rows = [
-        [
-            f"{entry['nodes']} x {entry['groups']:,}",
-            str(entry["budget"]),
-            entry["solver"],
-            "nothing" if entry["distance"] is None else f"{entry['distance']:.2f}",
-            f"{entry['cpu']:.0f}",
-            f"{entry['proven']:.2f}",
-        ]
-        for entry in data
-    ]
-    head = ["nodes x groups", "budget", "solver", "distance", "s (CPU)", "bound"]
-    return table(head, rows)
+    rows = []
+    for one in data:
+        distance, ours = one["distance"], one.get("ours")
+        rows.append(
+            [
+                f"{one['nodes']} x {one['groups']:,}",
+                str(one["budget"]),
+                one["solver"],
+                "ours" if one.get("warm") else "nothing",
+                "nothing" if distance is None else f"{distance:.3f}",
+                "-" if ours is None else f"{ours:.3f}",
+                "-" if ours is None or not distance else f"{ours / distance:.2f}",
+                f"{one['cpu']:.0f}",
+                f"{one['wall']:.0f}" if "wall" in one else "-",
+                f"{one['proven']:.3f}",
+            ]
+        )
+    head = ["nodes x groups", "budget", "solver", "from", "distance", "ours", "ours, times that"]
+    return table([*head, "s (CPU)", "of s (wall)", "bound"], rows)
+
+
+def _runs(data: Json) -> list[Json]:
+    """Return what was measured by seed; the parts that have one seed keep no list."""
+    return data if isinstance(data, list) else [data]
 
 
 def _periods(data: Json) -> str:
-    rows = [
-        [
-            name,
-            f"{np.median(found['distance'][1:]):.2f}",
-            f"{np.max(found['distance'][1:]):.2f}",
-            f"{100 * below(found['distance'][1:]):.0f} %",
-            str(sum(found["moves"])),
-        ]
-        for name, found in data.items()
-    ]
+    rows = []
+    for name in _runs(data)[0]:
+        found = [run[name]["distance"][1:] for run in _runs(data)]
+        rows.append(
+            [
+                name,
+                _mean_and_worst([float(np.median(values)) for values in found], 2),
+                _mean_and_worst([max(values) for values in found], 2),
+                f"{100 * below([one for values in found for one in values]):.0f} %",
+                _mean_and_worst([sum(run[name]["moves"]) for run in _runs(data)], 0),
+            ]
+        )
     return table(["", "median", "worst", "below 1 point", "migrations"], rows)
 
 
 def _collocation(data: Json) -> str:
     rows = []
-    for name, periods in data.items():
-        last = periods[-1]
-        moves = [period["moves"] for period in periods]
-        settled = [period["with moves"] for period in periods[-5:]]
+    for name in _runs(data)[0]:
+        found = [run[name] for run in _runs(data)]
+        last = [periods[-5:] for periods in found]
+        local = [periods[-1]["local"] for periods in found]
         rows.append(
             [
                 name,
-                f"{last['local']:.2f}",
-                f"{last['index']:.0f}",
-                f"{np.mean(settled):.0f}",
-                f"{max(moves)}",
-                f"{sum(moves):,}",
-                f"{np.mean([period['distance'] for period in periods[-5:]]):.1f}",
+                f"{np.mean(local):.2f}" + (f" ({min(local):.2f})" if len(local) > 1 else ""),
+                _mean_and_worst([periods[-1]["index"] for periods in found], 0),
+                _mean_and_worst([_mean(periods, "with moves") for periods in last], 0),
+                f"{max(period['moves'] for periods in found for period in periods)}",
+                _mean_and_worst([_mean(x, "moves") * len(x) for x in found], 0),
+                _mean_and_worst([_mean(periods, "distance") for periods in last], 1),
             ]
         )
     head = ["", "local", "load index", "with moves", "most moves", "all moves", "distance"]
     return table(head, rows)
+
+
+def _mean(periods: Json, name: str) -> float:
+    return float(np.mean([period[name] for period in periods]))
 
 
 def _scaling(data: Json) -> str:

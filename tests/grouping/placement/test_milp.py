@@ -210,7 +210,9 @@ def answering(monkeypatch, problem, answer, *, said="", status=pulp.LpSolutionOp
 LINE = {"loads": [2.0, 2.0, 2.0, 2.0], "current": [0, 0, 0, 1], "nodes": 3, "budget": 2}
 
 
+# Each group may stay, and the last one may also go to node 2.
 HERE = np.arange(3) == np.array(LINE["current"])[:, None]
+HERE[3, 2] = True
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ HERE = np.arange(3) == np.array(LINE["current"])[:, None]
         pytest.param({}, [1, 2, 0, 1], id="as even, and more moves"),
         pytest.param({"budget": 0}, [2, 0, 0, 1], id="better, for more than there is"),
         pytest.param({"able": HERE}, [2, 0, 0, 1], id="better, where a group may not be"),
-        pytest.param({"pinned": {0: 0}, "budget": 0}, [2, 0, 0, 1], id="off its pin"),
+        pytest.param({"pinned": {0: 0, 1: 0, 2: 0, 3: 1}}, [2, 0, 0, 1], id="off its pin"),
         pytest.param({}, None, id="none"),
     ],
 )
