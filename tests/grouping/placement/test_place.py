@@ -98,6 +98,56 @@ def test_it_comes_close_to_the_best_of_all(seed):
     assert found.load_distance <= 1.1 * least + 0.01
 
 
+def test_most_searches_end_at_the_best_and_a_solver_proves_it_for_all():
+    best = 0
+    for seed in range(12):
+        drawn = np.random.default_rng(seed)
+        loads, current = drawn.gamma(2.0, 1.0, 9), drawn.integers(0, 3, 9)
+        problem = PlacementProblem.of(loads, current, 3, budget=4)
+        least = min(problem.distance(assignment) for assignment in affordable(problem))
+
+        searched = place_groups(loads, current, 3, budget=4, rounds=100)
+        solved = place_groups(loads, current, 3, budget=4, time_limit=30)
+
+        best += searched.load_distance <= least * (1 + 1e-9)
+        assert searched.load_distance <= least + 0.02 * problem.mean.max()
+        assert solved.load_distance == pytest.approx(least, rel=1e-9)
+        assert solved.bound == pytest.approx(least, abs=1e-5 * problem.mean.max())
+
+    assert best == 8  # of 12: others lack a step that makes things worse at first
+
+
+@given(st.integers(0, 2**32))
+def test_the_order_of_groups_and_of_nodes_makes_no_difference(seed):
+    drawn = np.random.default_rng(seed)
+    loads, current = drawn.gamma(2.0, 1.0, (2, 24)), drawn.integers(0, 4, 24)
+    costs, power = drawn.gamma(2.0, 1.0, 24), drawn.gamma(9.0, 1.0, 4)
+    groups, nodes = drawn.permutation(24), drawn.permutation(4)  # new place: old; old place: new
+    draining = [int(drawn.integers(4))] if seed % 2 else []
+
+    one = place_groups(
+        loads,
+        current,
+        4,
+        budget=9,
+        migration_cost=costs,
+        capacities=power,
+        draining=draining,
+    )
+    other = place_groups(
+        loads[:, groups],
+        nodes[current[groups]],
+        4,
+        budget=9,
+        migration_cost=costs[groups],
+        capacities=power[np.argsort(nodes)],
+        draining=nodes[draining],
+    )
+
+    assert nodes[one.assignment[groups]].tolist() == other.assignment.tolist()
+    assert one.bound == pytest.approx(other.bound, rel=1e-6)
+
+
 @pytest.mark.parametrize("solver", ["CBC", "HiGHS"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_program_finds_the_best_of_all(seed, solver):
