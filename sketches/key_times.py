@@ -59,14 +59,36 @@ def from_times(array: NDArray[Any], kind: str | None = None) -> tuple[NDArray[np
         )
     if kind is None:
         kind = DATE if unit in _DAYS else TIMESTAMP_NTZ
+    for wrong, why in unfit_times(array, as_dates=kind == DATE):
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise InvalidKeyError(
+                f"key {array[place]} at {place} {why}; round it, filter it out, or use its text"
+            )
     wanted = "datetime64[D]" if kind == DATE else "datetime64[us]"
+    return array.astype(wanted).astype(np.int64).view(np.uint64), kind
+
+
+def unfit_times(array: NDArray[Any], *, as_dates: bool) -> list[tuple[NDArray[np.bool_], str]]:
+    """Return which of numpy's times cannot be keys, and why, for each reason there is.
+
+    Args:
+        array: times, none of which is missing.
+        as_dates: whether they are to be dates.
+
+    >>> times = np.array([0, 253402300800], dtype="datetime64[s]")
+    >>> [(wrong.tolist(), why) for wrong, why in unfit_times(times, as_dates=False)][0]
+    ([False, True], 'is not from year 1 to 9999')
+    """
+    unit, _ = np.datetime_data(array.dtype)
+    reasons = []
     if unit in _DAYS or unit in _COARSE:  # what is finer has no room for other years
         first, last = (time.astype(array.dtype) for time in LIMITS)
-        _refuse(array, (array < first) | (array > last), "is not from year 1 to 9999")
-    found = array.astype(wanted)
-    rest = "has parts of a day" if kind == DATE else "has parts of a microsecond"
-    _refuse(array, found.astype(array.dtype) != array, rest)
-    return found.astype(np.int64).view(np.uint64), kind
+        reasons.append(((array < first) | (array > last), "is not from year 1 to 9999"))
+    found = array.astype("datetime64[D]" if as_dates else "datetime64[us]")
+    rest = "has parts of a day" if as_dates else "has parts of a microsecond"
+    reasons.append((found.astype(array.dtype) != array, rest))
+    return reasons
 
 
 def from_datetimes(keys: Sequence[Any]) -> tuple[NDArray[np.uint64], str]:
@@ -109,11 +131,3 @@ def _in_utc(key: datetime, place: int) -> datetime:
 
 def _plain(key: datetime) -> datetime:
     return datetime(*key.timetuple()[:6], key.microsecond)  # noqa: DTZ001  # it is in UTC, or none
-
-
-def _refuse(array: NDArray[Any], wrong: NDArray[np.bool_], why: str) -> None:
-    if wrong.any():
-        place = int(wrong.argmax())
-        raise InvalidKeyError(
-            f"key {array[place]} at {place} {why}; round it, filter it out, or use its text"
-        )

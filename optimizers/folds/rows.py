@@ -11,6 +11,7 @@ import pyarrow as pa
 from optimizers.errors import FoldError
 from optimizers.folds.arrow_values import batch_of, check_columns
 from optimizers.folds.describe import name_of
+from optimizers.folds.plain_values import plain_value
 
 Refuse: TypeAlias = Callable[[pa.RecordBatch, Exception], None]
 """Gets rows on which a function raised, and the error."""
@@ -66,7 +67,8 @@ class RowFunction:
         Args:
             batch: the rows.
             output: the columns of its results, if it does not declare them.
-            refuse: gets each row that fails, and why; without it, the error is raised.
+            refuse: gets each row that fails, and why; without it, the error is raised. A row also
+                fails if Python cannot hold what is in it.
         """
         if len(set(batch.schema.names)) < len(batch.schema.names):
             raise FoldError(f"columns {batch.schema.names} are not all different; rename some")
@@ -142,25 +144,44 @@ def _always(answer: str, _: int) -> str:
 
 
 def _dicts(batch: pa.RecordBatch, refuse: Refuse | None) -> Iterable[dict[str, Any] | None]:
-    """Return rows as dicts; None for one that is refused, as its text is not valid."""
+    """Return rows as dicts; None for one that is refused, as Python cannot hold a value of it."""
     try:
         found: list[dict[str, Any] | None] = batch.to_pylist()
-    except UnicodeDecodeError:
-        if refuse is None:
-            raise
-        return _decodable(batch, refuse)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001  # Arrow and pandas have many errors for what is no value
+        return _one_by_one(batch, refuse)
     return found
 
 
-def _decodable(batch: pa.RecordBatch, refuse: Refuse) -> Iterator[dict[str, Any] | None]:
+def _one_by_one(batch: pa.RecordBatch, refuse: Refuse | None) -> Iterator[dict[str, Any] | None]:
     for number in range(len(batch)):
         row = batch.slice(number, 1)
         try:
             found = row.to_pylist()[0]
-        except UnicodeDecodeError as error:
-            refuse(row, error)
+        except MemoryError:
+            raise
+        except Exception as error:
+            ours = _unheld(row, error)
+            if refuse is None:
+                raise ours from error
+            refuse(row, ours)
             found = None
         yield found
+
+
+def _unheld(row: pa.RecordBatch, error: Exception) -> FoldError:
+    """Return what is wrong with a row that Python cannot hold."""
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            column.to_pylist()
+        except Exception as own:  # noqa: BLE001
+            return FoldError(
+                f"column {name!r} holds {plain_value(column[0])!r:.80}, a {column.type} that "
+                f"Python cannot hold ({type(own).__name__}); mend it before, or cast the column "
+                "to text"
+            )
+    return FoldError(f"the row cannot be read ({type(error).__name__}: {error}); mend it before")
 
 
 def each_row(

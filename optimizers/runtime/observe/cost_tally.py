@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from grouping.key_batch import KeyBatch
 from optimizers.folds.key_codes import take_rows
 from optimizers.runtime.observe.adding_up import heaviest
-from optimizers.runtime.observe.probes import without_nulls
-from optimizers.runtime.task.key_reader import key_batch
+from optimizers.runtime.task.key_reader import key_batch, namable_keys, reworded
 from sketches.cost_sketch import CostSketch
 from sketches.key_identity import distinct
 from sketches.keys import IntegerKeys, KeyColumn, PairKeys, Pairs
@@ -35,7 +34,7 @@ _KEPT = 4  # times as many keys as are reported are told apart meanwhile
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """The keys that the costs of some tuples are counted by; a null counts for none.
+    """The keys that the costs of some tuples are counted by; one without a name counts for none.
 
     Attributes:
         keys: the keys of those that have one.
@@ -59,9 +58,9 @@ class KeyedRows:
             key_batch(tuples, columns, where)  # knows what to say
         if step > 1:
             tuples = take_rows(tuples.select(list(columns)), np.arange(0, len(batch), step))
-        there = without_nulls(tuples, columns)
+        there = namable_keys(tuples, columns)
         if not there.all():
-            tuples = tuples.filter(pa.array(there))
+            tuples = reworded(tuples.filter(pa.array(there)), columns)
         keys = key_batch(tuples, columns, where)
         if len(columns) > 2:  # there is no way to write them down; their codes may meet
             keys = KeyBatch(IntegerKeys(keys.codes))
@@ -159,7 +158,7 @@ class CostTally:
 def count_costs(sketch: CostSketch, table: pa.Table) -> None:
     """Count in a sketch what a table of `CostTally` tells."""
     names = [name for name in table.column_names if name not in {COUNT, SECONDS}]
-    known = without_nulls(table, names)
+    known = namable_keys(table, names)
     named, rest = table.filter(pa.array(known)), table.filter(pa.array(~known))
     columns = [named.column(name) for name in names]
     keys = columns[0] if len(columns) == 1 else Pairs(*columns)

@@ -1,6 +1,5 @@
 """Probes: what tasks observe, for their reports: small tables and vectors."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from optimizers.folds.key_codes import take_rows
 from optimizers.operators import Edge
 from optimizers.runtime.observe.adding_up import added_up, heaviest, joined
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
-from optimizers.runtime.task.key_reader import key_batch
+from optimizers.runtime.task.key_reader import key_batch, namable_keys, reworded
 from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from optimizers.statistics import Probe
 from sketches.arrays import Parts
@@ -91,9 +90,10 @@ class _Hop:
     def add(self, tuples: pa.Table, rows: NDArray[np.intp], keys: KeyBatch, step: int) -> None:
         """Look at some rows of tuples, each of which stands for several."""
         sample = take_rows(tuples.select(list(dict.fromkeys(self._columns))), rows)
-        there = without_nulls(sample, self._before)
+        there = namable_keys(sample, self._columns)
         if not there.all():
-            sample, rows = sample.filter(pa.array(there)), rows[there]
+            sample = reworded(sample.filter(pa.array(there)), sample.column_names)
+            rows = rows[there]
         if not len(rows):
             return
         if self._seen and not self._seen[0].schema.equals(sample.schema):
@@ -173,18 +173,9 @@ class KeysSeen:
             chosen = heaviest(counts, work.most_keys(operator))
             columns = [rows.column(0).take(pa.array(chosen)), pa.array(counts[chosen])]
             table = pa.table(columns, ["key", "count"])
+            table = table.filter(pa.array(namable_keys(table, ["key"])))
             named = ((Observation(Seen.KEYS, (operator,)), table),)
         return cls(named)
-
-
-def without_nulls(sample: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which rows have something in all of these columns."""
-    there = np.ones(len(sample), dtype=np.bool_)
-    for name in columns:
-        column = sample.column(name)
-        if column.null_count:
-            there &= column.is_valid().to_numpy()
-    return there
 
 
 def _pairs(sample: pa.Table, weights: NDArray[np.int64], seed: int) -> pa.Table:

@@ -1,6 +1,6 @@
 """Bad rows: without a key, or such that the user's function raises; and what becomes of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -13,6 +13,7 @@ from optimizers.folds.rows import Refuse
 from optimizers.operators import Edge, OnError, Operator
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.storage.location import Location
+from optimizers.runtime.task.key_reader import reworded, unfit_keys
 from optimizers.runtime.task.output import write_output
 from optimizers.runtime.task.output_file import OutputFile
 from optimizers.runtime.task.reports import BadCount
@@ -103,11 +104,39 @@ class BadRows:
         bad = np.logical_or.reduce(list(gaps.values()))
         rows = tuples.filter(pa.array(bad))
         first = [next(name for name in gaps if gaps[name][row]) for row in np.flatnonzero(bad)]
-        reasons = [f"key {name!r} is null on edge {edge}" for name in first]
-        if target.on_error is OnError.FAIL:
-            raise FoldError(f"operator {target.name!r}: {reasons[0]}; {self._which(rows)}")
-        self._let_go(target, rows, reasons)
-        return _worded(tuples.filter(pa.array(~bad)), gaps)
+        self._keyless(rows, [f"key {name!r} is null on edge {edge}" for name in first], target)
+        return reworded(tuples.filter(pa.array(~bad)), gaps)
+
+    def with_fit_key(
+        self, tuples: pa.Table, edge: Edge, columns: Sequence[str], target: Operator
+    ) -> pa.Table:
+        """Return the tuples whose values in the key columns can be keys, of types that have keys.
+
+        Others are bad rows, as in `with_key`: a time after the year 9999, for example.
+
+        Args:
+            tuples: those that the edge is to carry, each with a key.
+            edge: the edge.
+            columns: of the key.
+            target: the operator that the edge leads to.
+
+        Raises:
+            FoldError: one has no such key, and the target says that bad rows end the job.
+        """
+        if any(tuples.column_names.count(name) != 1 for name in columns):
+            return tuples
+        reasons: dict[int, str] = {}
+        for name in columns:
+            for wrong, why in unfit_keys(tuples[name]):
+                for row in np.flatnonzero(wrong).tolist():
+                    reasons.setdefault(row, f"key {name!r} {why} on edge {edge}")
+        if reasons:
+            bad = np.zeros(len(tuples), dtype=np.bool_)
+            bad[list(reasons)] = True
+            rows = tuples.filter(pa.array(bad))
+            self._keyless(rows, [reasons[row] for row in sorted(reasons)], target)
+            tuples = tuples.filter(pa.array(~bad))
+        return reworded(tuples, columns)
 
     def finish(self) -> tuple[OutputFile, ...]:
         """Write what is handed aside, and return the files."""
@@ -116,6 +145,11 @@ class BadRows:
             write_output(self._location, self._attempt, parts, aside_of=operator)
             for operator, parts in aside.items()
         )
+
+    def _keyless(self, rows: pa.Table, reasons: list[str], target: Operator) -> None:
+        if target.on_error is OnError.FAIL:
+            raise FoldError(f"operator {target.name!r}: {reasons[0]}; {self._which(rows)}")
+        self._let_go(target, rows, reasons)
 
     def _let_go(self, operator: Operator, rows: pa.Table, reasons: list[str]) -> None:
         known = self.counts.get(operator.name)
@@ -144,16 +178,6 @@ class BadRows:
 
 def _shown(rows: pa.Table) -> str:
     return shortened(row_texts(rows.slice(0, 1))[0])
-
-
-def _worded(tuples: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """Return tuples without the nulls that dictionaries of these columns list among their words."""
-    for name in columns:
-        column = tuples[name]
-        if pa.types.is_dictionary(column.type):
-            words = column.cast(column.type.value_type).dictionary_encode().cast(column.type)
-            tuples = tuples.set_column(tuples.column_names.index(name), name, words)
-    return tuples
 
 
 def _missing(column: pa.ChunkedArray) -> NDArray[np.bool_] | None:

@@ -11,7 +11,7 @@ from grouping.hashing import key_places
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError, StateError
 from optimizers.folds.casting import solid, take_rows
-from optimizers.folds.each_key import EachKey, KeyFunction
+from optimizers.folds.each_key import EachKey, KeyFunction, shown_key
 from optimizers.folds.fold import Emit, Fold, Step, nothing
 from optimizers.folds.key_codes import key_numbers
 from optimizers.folds.key_notes import KeyNotes
@@ -132,7 +132,7 @@ class Folding:
         owners, groups = known.assign_by_group(keys) if observed else (known.assign(keys), None)
         wrong = np.flatnonzero(owners != self.instance.number)
         if len(wrong):
-            key = key_rows.slice(int(wrong[0]), 1).to_pylist()[0]
+            key = shown_key(key_rows, int(wrong[0]))
             raise StateError(
                 f"key {key} came to {self.instance} and is owned by instance "
                 f"{owners[wrong[0]]}; this is a defect of Penstock, please report it"
@@ -159,8 +159,8 @@ def _refusing(
     """Return what gets the keys on which the function of an operator raises, and notes them."""
 
     def refuse(number: int, rows: pa.Table, error: Exception) -> None:
-        key = tuple(rows.select(operator.key_columns).slice(0, 1).to_pylist()[0].values())
-        bad.failed(operator, rows, error, f" of key {key!r}")
+        key = shown_key(rows.select(operator.key_columns), 0)
+        bad.failed(operator, rows, error, f" of key {key}")
         failed.append(number)
 
     return refuse

@@ -1,18 +1,20 @@
 """The outbox of an instance: routes what it emits, packs it, and counts what went where."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from batching.buffers import pools_of
 from grouping.key_batch import KeyBatch
+from optimizers.errors import FoldError
 from optimizers.folds.casting import bytes_in
 from optimizers.folds.key_codes import take_rows
 from optimizers.layout import Instance
-from optimizers.operators import Edge
+from optimizers.operators import Edge, Operator
 from optimizers.runtime.observe.observation import Sighting
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.flows import FlowCounter
@@ -21,6 +23,8 @@ from optimizers.runtime.task.outgoing_edges import OutgoingEdge, Spread
 from optimizers.runtime.task.parcels import Parcel, checksum, packed
 from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from sketches.arrays import Floats, Parts
+
+Sieve: TypeAlias = Callable[[pa.Table, Edge, Sequence[str], Operator], pa.Table]
 
 _BYTES_AT_ONCE = 64 << 20  # where tuples are large; Arrow counts text in 31 bits
 
@@ -146,24 +150,39 @@ class Outbox:
         for spread in self._spreads:
             tuples, keys = table, None
             if spread.grouping.needs_key:
-                tuples = self._with_key(table, spread)
-                if not len(tuples):
-                    continue
-                keys = read.get(spread.columns)
+                tuples = self._each_told(self._bad.with_key, table, spread)
+                if len(tuples):
+                    tuples, keys = self._keyed(tuples, spread, read)
                 if keys is None:
-                    where = f"edge {spread.outgoing[0].edge}"
-                    keys = key_batch(tuples, spread.columns, where, self._seed)
-                    read[spread.columns] = keys
+                    continue
             targets = spread.targets(len(tuples), keys)
             for out_edge in spread.outgoing:
                 out_edge.look(tuples, keys, groups, targets)
             yield from self._packed(spread, tuples, targets)
 
-    def _with_key(self, table: pa.Table, spread: Spread) -> pa.Table:
-        """Return the tuples that have a key; each edge's target is told of the others."""
+    def _keyed(
+        self, table: pa.Table, spread: Spread, read: dict[tuple[str, ...], KeyBatch]
+    ) -> tuple[pa.Table, KeyBatch | None]:
+        """Return the tuples whose keys can be read, with those; None if there are none left."""
+        keys = read.get(spread.columns)
+        if keys is not None and len(keys) == len(table):
+            return table, keys
+        where = f"edge {spread.outgoing[0].edge}"
+        try:
+            keys = key_batch(table, spread.columns, where, self._seed)
+        except FoldError:
+            tuples = self._each_told(self._bad.with_fit_key, table, spread)
+            if not len(tuples):
+                return tuples, None
+            table, keys = tuples, key_batch(tuples, spread.columns, where, self._seed)
+        read[spread.columns] = keys
+        return table, keys
+
+    def _each_told(self, sieve: Sieve, table: pa.Table, spread: Spread) -> pa.Table:
+        """Return the tuples that a sieve leaves; each edge's target is told of the others."""
         tuples = table
         for out_edge in spread.outgoing:
-            tuples = self._bad.with_key(table, out_edge.edge, spread.columns, out_edge.target)
+            tuples = sieve(table, out_edge.edge, spread.columns, out_edge.target)
         return tuples
 
     def _packed(self, spread: Spread, table: pa.Table, targets: Parts) -> Iterator[Parcel]:
