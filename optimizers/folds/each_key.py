@@ -1,8 +1,9 @@
 """The user's own function over the rows of one key."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,6 +16,7 @@ from optimizers.folds.casting import cast, take_rows
 from optimizers.folds.describe import name_of, shown
 from optimizers.folds.fold import Emit, Fold, Step
 from optimizers.folds.key_notes import KeyNotes
+from optimizers.folds.plain_values import in_python
 from optimizers.folds.types import normal
 
 
@@ -32,6 +34,10 @@ DELETE = _Deletion.DELETE
 
 KeyFunction = Callable[[tuple[Any, ...], pa.Table, Any], Any]
 """``function(key, rows, state) -> state``, or ``-> (state, rows)`` where it has an output."""
+
+
+Refusal = Callable[[int, pa.Table, Exception], None]
+"""Gets a key that failed, by its number, with its tuples and the error."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -135,7 +141,7 @@ class EachKey(Fold):
         keys: NDArray[np.int64],
         before: pa.Table,
         key_rows: pa.Table,
-        refuse: Callable[[int, pa.Table, Exception], None] | None = None,
+        refuse: Refusal | None = None,
         notes: KeyNotes | None = None,
     ) -> Step:
         """Call the function for each key, in the order of their numbers.
@@ -145,49 +151,36 @@ class EachKey(Fold):
             keys: as in `Fold.step`.
             before: as in `Fold.step`.
             key_rows: as in `Fold.step`.
-            refuse: gets each key for which the function raises, by its number, with its tuples and
-                the error; the key's state stays as it was, and nothing is sent on for it. Without
-                it, the error is raised.
+            refuse: gets each key for which the function raises or returns what does not fit, by
+                its number, with its tuples and the error; the key's state stays as it was, and
+                nothing is sent on for it. Without it, the error is raised.
             notes: gets the cost of each key, and how many rows the function returns for it.
         """
         numbers = self.checked(tuples, keys, before)
         # In one chunk, and sorted, the rows of each key are a slice that costs nothing.
         ordered = take_rows(tuples, np.argsort(numbers, kind="stable"))
-        counts = np.bincount(numbers, minlength=len(before))
-        states = before.column("state").to_pylist()
-        emitted: list[pa.Table] = []
-        failed: list[int] = []
-        end = 0
-        keys_as_tuples = zip(*(column.to_pylist() for column in key_rows.columns), strict=True)
-        if notes is not None:
-            notes.begin()
-        for number, key in enumerate(keys_as_tuples):
-            start, end = end, end + int(counts[number])
-            mine = ordered.slice(start, end - start)
-            rows: list[pa.Table] = []
-            try:
-                states[number], rows = self._called(key, mine, states[number])
-            except MemoryError:
-                raise  # that is no fault of the key
-            except Exception as error:
-                if refuse is None:
-                    raise
-                refuse(number, mine, error)
-                failed.append(number)
-            else:
-                emitted += rows
-            if notes is not None:
-                notes.note(sum(map(len, rows)))
-        if notes is not None:
-            notes.end()
-        gone = np.array([state is DELETE for state in states], dtype=np.bool_)
-        if gone.any():
-            states = [None if state is DELETE else state for state in states]
-        after = column_of(states, self.kind, lambda place: self._where(key_rows, place))
+        calls = _Calls(
+            ordered,
+            [0, *np.cumsum(np.bincount(numbers, minlength=len(before))).tolist()],
+            before.column("state").to_pylist(),
+            refuse,
+            notes,
+        )
+        calls.call(self._called, _in_python(key_rows))
+        try:
+            after = self._column(calls.states, key_rows)
+        except FoldError:
+            if refuse is None:
+                raise
+            for number, error in self._misfits(calls.states, key_rows):
+                calls.fail(number, error)
+            after = self._column(calls.states, key_rows)
+        failed = calls.failed
+        gone = np.array([state is DELETE for state in calls.states], dtype=np.bool_)
         kept = cast(pa.chunked_array([after]), before.schema.field("state").type)
         state = pa.table([kept], schema=before.schema)
         if self.output is not None:
-            sent = pa.concat_tables([self.output.empty_table(), *emitted])
+            sent = pa.concat_tables([self.output.empty_table(), *chain(*calls.emitted.values())])
         elif not failed:
             return self.sent(state, tuples, key_rows, gone)
         else:
@@ -198,9 +191,11 @@ class EachKey(Fold):
         return Step(state, sent, gone)
 
     def _called(
-        self, key: tuple[Any, ...], rows: pa.Table, state: Any
+        self, key: tuple[Any, ...] | FoldError, rows: pa.Table, state: Any
     ) -> tuple[Any, list[pa.Table]]:
         """Return the state of a key after these tuples, and the rows that the function returns."""
+        if isinstance(key, FoldError):
+            raise key
         returned = self.function(key, rows, state)
         if self.output is None:
             return returned, []
@@ -237,6 +232,118 @@ class EachKey(Fold):
         batch = batch_of(several, schema, lambda number: f"{place}, row {number}")
         return [pa.Table.from_batches([batch])]
 
+    def _column(self, states: list[Any], key_rows: pa.Table) -> pa.Array:
+        """Return the states as a column; null for the keys that are deleted."""
+        values = [None if state is DELETE else state for state in states]
+        return column_of(values, self.kind, lambda place: self._where(key_rows, place))
+
+    def _misfits(self, states: list[Any], key_rows: pa.Table) -> Iterator[tuple[int, FoldError]]:
+        """Return which keys have states that are not of the declared type, and what is wrong."""
+        for number, state in enumerate(states):
+            try:
+                self._column([state], key_rows.slice(number, 1))
+            except FoldError as error:
+                yield number, error
+
     def _where(self, key_rows: pa.Table, place: int) -> str:
-        key = tuple(key_rows.slice(place, 1).to_pylist()[0].values())
-        return f"what {name_of(self.function)} returned for key {key!r}"
+        return f"what {name_of(self.function)} returned for key {shown_key(key_rows, place)}"
+
+
+class _Calls:
+    """The calls of a function for the keys of one batch, one after the other.
+
+    Args:
+        ordered: the tuples of each key, key after key.
+        ends: where those of each key end, after a 0.
+        known: the state of each key so far.
+        refuse: as in `EachKey.step`.
+        notes: as in `EachKey.step`.
+
+    Attributes:
+        states: the state of each key afterwards; that so far of those that failed.
+        emitted: the rows that are sent on for each.
+        failed: the keys that were refused.
+    """
+
+    def __init__(
+        self,
+        ordered: pa.Table,
+        ends: list[int],
+        known: list[Any],
+        refuse: Refusal | None,
+        notes: KeyNotes | None,
+    ) -> None:
+        self._ordered = ordered
+        self._ends = ends
+        self._known = known
+        self._refuse = refuse
+        self._notes = notes
+        self.states = known.copy()
+        self.emitted: dict[int, list[pa.Table]] = {}
+        self.failed: list[int] = []
+
+    def call(
+        self,
+        function: Callable[[Any, pa.Table, Any], tuple[Any, list[pa.Table]]],
+        keys: Iterable[Any],
+    ) -> None:
+        """Call the function for each key."""
+        notes = self._notes
+        if notes is not None:
+            notes.begin()
+        for number, key in enumerate(keys):
+            rows: list[pa.Table] = []
+            try:
+                state, rows = function(key, self._rows_of(number), self._known[number])
+            except MemoryError:
+                raise  # that is no fault of the key
+            except Exception as error:
+                if self._refuse is None:
+                    raise
+                self.fail(number, error)
+            else:
+                self.states[number], self.emitted[number] = state, rows
+            if notes is not None:
+                notes.note(sum(map(len, rows)))
+        if notes is not None:
+            notes.end()
+
+    def fail(self, number: int, error: Exception) -> None:
+        """Refuse a key: its state is as it was, and none of its rows are sent on."""
+        if self._refuse is not None:
+            self._refuse(number, self._rows_of(number), error)
+        self.failed.append(number)
+        self.states[number] = self._known[number]
+        if self.emitted.pop(number, None) and self._notes is not None:
+            self._notes.forget(number)
+
+    def _rows_of(self, number: int) -> pa.Table:
+        start, end = self._ends[number : number + 2]
+        return self._ordered.slice(start, end - start)
+
+
+def shown_key(key_rows: pa.Table, place: int) -> str:
+    """Return the key of a row for a message, whatever is in it."""
+    return repr(tuple(in_python(column[place]) for column in key_rows.columns))
+
+
+def _in_python(key_rows: pa.Table) -> Iterable[tuple[Any, ...] | FoldError]:
+    """Return keys as tuples, and what is wrong with those that Python cannot hold."""
+    try:
+        return zip(*(column.to_pylist() for column in key_rows.columns), strict=True)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001  # Arrow and pandas have many errors for what is no value
+        return [_one_in_python(key_rows, place) for place in range(len(key_rows))]
+
+
+def _one_in_python(key_rows: pa.Table, place: int) -> tuple[Any, ...] | FoldError:
+    try:
+        return tuple(column[place].as_py() for column in key_rows.columns)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        return FoldError(
+            f"Python cannot hold key {shown_key(key_rows, place)} ({type(error).__name__}); mend "
+            "it before, or cast the column to bytes, or times to UTC"
+        )

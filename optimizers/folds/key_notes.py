@@ -54,6 +54,10 @@ class KeyNotes:
         if now - self._began >= _WINDOW:
             self._share()
 
+    def forget(self, number: int) -> None:
+        """Note that none of a key's rows are sent after all."""
+        self.rows[number] = 0
+
     def end(self) -> None:
         """Note that all keys are done."""
         if self._times:
