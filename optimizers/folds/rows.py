@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from optimizers.errors import FoldError
 from optimizers.folds.arrow_values import batch_of, check_columns
-from optimizers.folds.describe import name_of
+from optimizers.folds.describe import in_line, name_of
 from optimizers.folds.plain_values import plain_value
 
 Refuse: TypeAlias = Callable[[pa.RecordBatch, Exception], None]
@@ -34,9 +34,11 @@ class RowFunction:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise FoldError(f"each_row({self.function!r}): that is not a function")
+            raise FoldError(f"each_row({in_line(self.function)}): that is not a function")
         if not isinstance(self.output, pa.Schema | None):
-            raise FoldError(f"output={self.output!r} is not a schema; write pa.schema([...])")
+            raise FoldError(
+                f"output={in_line(self.output)} is not a schema; write pa.schema([...])"
+            )
         # As decorators do, so that the function is found where it was defined.
         for name in ("__module__", "__qualname__", "__doc__"):
             object.__setattr__(self, name, getattr(self.function, name, None))
@@ -72,6 +74,23 @@ class RowFunction:
         """
         if len(set(batch.schema.names)) < len(batch.schema.names):
             raise FoldError(f"columns {batch.schema.names} are not all different; rename some")
+        rows, origins = self._made(batch, refuse)
+        if not rows:
+            return None
+        try:
+            return self._batch(rows, origins, output)
+        except FoldError:
+            if refuse is None:
+                raise
+            good = self._fitting(batch, rows, origins, refuse)
+            if not good:
+                return None
+            return self._batch([rows[n] for n in good], [origins[n] for n in good], output)
+
+    def _made(
+        self, batch: pa.RecordBatch, refuse: Refuse | None
+    ) -> tuple[list[Mapping[str, Any]], list[int]]:
+        """Return what the function makes of rows, and for each result the number of its row."""
         rows: list[Mapping[str, Any]] = []
         origins: list[int] = []
         for number, row in enumerate(_dicts(batch, refuse)):
@@ -92,18 +111,17 @@ class RowFunction:
                 if refuse is None:
                     raise
                 refuse(batch.slice(number, 1), error)
-        if not rows:
-            return None
-        schema = output if self.output is None else self.output
-        try:
-            # If there were only nulls so far, the type is not known yet.
-            fixed = self.output is not None
-            return batch_of(rows, schema, lambda place: self._where(origins[place]), fixed=fixed)
-        except FoldError:
-            if refuse is None or self.output is None:
-                raise
-            kept = self._fitting(batch, rows, origins, refuse)
-            return batch_of(kept, self.output, self._where) if kept else None
+        return rows, origins
+
+    def _batch(
+        self, rows: Sequence[Mapping[str, Any]], origins: Sequence[int], schema: pa.Schema | None
+    ) -> pa.RecordBatch:
+        """Return results as a batch: of the declared columns, or of these, or of any."""
+        if self.output is not None:
+            schema = self.output
+        # If there were only nulls so far, the type is not known yet.
+        fixed = self.output is not None
+        return batch_of(rows, schema, lambda place: self._where(origins[place]), fixed=fixed)
 
     def _fitting(
         self,
@@ -111,8 +129,11 @@ class RowFunction:
         rows: Sequence[Mapping[str, Any]],
         origins: Sequence[int],
         refuse: Refuse,
-    ) -> list[Mapping[str, Any]]:
-        """Return the rows that fit the declared columns; others are refused."""
+    ) -> list[int]:
+        """Return which results fit the declared columns; the rows of others are refused.
+
+        Without declared columns, that is what fits any: text that is valid, for example.
+        """
         misfits: set[int] = set()
         for row, origin in zip(rows, origins, strict=True):
             try:
@@ -121,7 +142,7 @@ class RowFunction:
                 if origin not in misfits:
                     refuse(batch.slice(origin, 1), error)
                 misfits.add(origin)
-        return [row for row, origin in zip(rows, origins, strict=True) if origin not in misfits]
+        return [number for number, origin in enumerate(origins) if origin not in misfits]
 
     def _rows_of(self, made: Any, number: int) -> list[Mapping[str, Any]]:
         if isinstance(made, Mapping):

@@ -27,7 +27,11 @@ def said(error: BaseException) -> str:
     """Return the type and message of an error, as one line."""
     kind = type(error)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  # a class of the user's may say anything, or nothing
+        text = ""
+    text = text.encode(errors="replace").decode()  # a lone surrogate fits no file
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}…"
     return f"{name}: {text}" if text else name

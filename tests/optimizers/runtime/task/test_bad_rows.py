@@ -250,6 +250,36 @@ class TestRowsOfFunctionsOfRows:
         assert [3, 4] == [json.loads(row["row"])["x"] for row in asides(driver)]
         assert "'three' (str) is not a value of type int64" in asides(driver)[0]["reason"]
 
+    def test_that_fit_no_columns_at_all_are_bad(self, tmp_path):
+        """No declared columns are needed to see that they are not: Arrow has no such values."""
+
+        def parsed(row):
+            odd = {3: "\ud800", 4: 2**70, 5: object()}
+            return {"k": row["k"], "x": odd.get(row["x"], str(row["x"]))}
+
+        driver = Driver(tmp_path, job(each_row(parsed), "aside"))
+
+        summary = driver.batch({"s": [table([("a", 1), ("b", 3), ("a", 4), ("c", 2), ("c", 5)])]})
+
+        assert {"f": 3} == summary.aside
+        assert {"a": 1, "c": 1} == results(driver, "n")
+        assert [3, 4, 5] == [json.loads(row["row"])["x"] for row in asides(driver)]
+
+    def test_whose_errors_cannot_be_written_are_bad_like_others(self, tmp_path):
+        class MuteError(Exception):
+            def __str__(self):
+                raise RuntimeError("no words")
+
+        def raising(row):
+            raise MuteError if row["x"] else ValueError("\ud800")
+
+        driver = Driver(tmp_path, job(each_row(raising), "aside"))
+        driver.batch({"s": [table([("a", 1), ("a", 0)])]})
+
+        first, second = (row["reason"] for row in asides(driver))
+        assert first.endswith("MuteError")
+        assert second == "ValueError: ?"
+
     def test_that_are_none_are_bad(self, tmp_path):
         driver = Driver(tmp_path, job(each_row(lambda row: row if row["x"] else "?"), "skip"))
 
