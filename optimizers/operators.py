@@ -79,7 +79,7 @@ class Operator:
             raise TopologyError(
                 f"{where}partial={self.partial!r} is not a bool; give True or False"
             )
-        if self.on_error not in tuple(OnError):
+        if not isinstance(self.on_error, str) or self.on_error not in tuple(OnError):
             raise TopologyError(
                 f"{where}on_error={self.on_error!r} is none of "
                 f"{', '.join(repr(str(choice)) for choice in OnError)}"

@@ -17,7 +17,7 @@ from optimizers.folds.columns import (
     type_of,
 )
 from optimizers.folds.decimals import mean_decimals
-from optimizers.folds.fold import Fold, check_parts
+from optimizers.folds.fold import Fold, check_column, check_parts
 from optimizers.folds.sums import added, added_rows, null_unless, sum_type, sums_in
 
 
@@ -38,6 +38,10 @@ class Count(Fold):
     even = True
 
     column: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self, "column", optional=True)
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the one column that is kept."""
@@ -86,6 +90,10 @@ class Sum(Fold):
 
     column: str
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self, "column")
+
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the one column that is kept: int64, float64 or a decimal of 38 digits."""
         return pa.schema([("sum", sum_type(self, self.column, tuples))])
@@ -126,6 +134,10 @@ class Mean(Fold):
     even = True
 
     column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self, "column")
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the two columns that are kept."""

@@ -5,6 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
+_LONGEST = 80
+
 
 def name_of(function: Any) -> str:
     """Return the name of a function.
@@ -27,6 +29,19 @@ def listed(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns"
 
 
+def in_line(value: Any) -> str:
+    """Return how a value prints, in one line and cut short.
+
+    >>> in_line(["a"] * 99)[-8:]
+    "'a', …"
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # noqa: BLE001  # a class of others, which may do what it likes
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
 def shown(value: Any) -> str:
     """Return a value, cut short, and its type."""
-    return f"{value!r:.80} ({type(value).__name__})"
+    return f"{in_line(value)} ({type(value).__name__})"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optimizers.errors import FoldError, InvalidValueError
 from optimizers.folds.arrow_values import batch_of, check_columns, column_of
 from optimizers.folds.casting import cast, take_rows
-from optimizers.folds.describe import name_of, shown
+from optimizers.folds.describe import in_line, name_of, shown
 from optimizers.folds.fold import Emit, Fold, Step
 from optimizers.folds.key_notes import KeyNotes
 from optimizers.folds.plain_values import in_python
@@ -97,13 +97,15 @@ class EachKey(Fold):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise InvalidValueError(f"EachKey({self.function!r}): that is not a function")
+            raise InvalidValueError(f"EachKey({in_line(self.function)}): that is not a function")
         if not isinstance(self.kind, pa.DataType):
             raise InvalidValueError(
-                f"state={self.kind!r} is not an Arrow type; write one such as pa.int64()"
+                f"state={in_line(self.kind)} is not an Arrow type; write one such as pa.int64()"
             )
         if not isinstance(self.output, pa.Schema | None):
-            raise InvalidValueError(f"output={self.output!r} is not a schema; write pa.schema(...)")
+            raise InvalidValueError(
+                f"output={in_line(self.output)} is not a schema; write pa.schema(...)"
+            )
         super().__post_init__()
         if self.output is not None and self.emit is not Emit.OWN:
             raise InvalidValueError(

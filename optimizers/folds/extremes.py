@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from optimizers.errors import FoldError
 from optimizers.folds.casting import one_array
 from optimizers.folds.columns import array_of, filled, normal_type_of, present, type_of
-from optimizers.folds.fold import Fold, check_parts
+from optimizers.folds.fold import Fold, check_column, check_parts
 from optimizers.folds.ordinals import is_ordered, ordinals
 from optimizers.folds.types import normal
 
@@ -26,6 +26,10 @@ class _Extreme(Fold):
     result: ClassVar[str]
     worst: ClassVar[int]
     better: ClassVar[np.ufunc]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self, "column")
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the one column that is kept, of the type of the column in normal form."""
@@ -122,6 +126,10 @@ class Last(Fold):
     even = True
 
     column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self, "column")
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the one column that is kept, of the type of the column in normal form."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
 from optimizers.folds.casting import cast_back, take_rows
-from optimizers.folds.describe import listed
+from optimizers.folds.describe import in_line, listed
 from optimizers.folds.key_codes import key_names, key_numbers
 
 
@@ -69,11 +69,11 @@ class Fold(ABC):
     emit: Emit = field(default=Emit.CHANGES, kw_only=True)
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "emit", Emit(self.emit))
-        except ValueError:
+        # What is no text may not even say whether it is equal to one, as a column of Spark's.
+        if not isinstance(self.emit, str) or self.emit not in tuple(Emit):
             known = ", ".join(f"Emit.{emit.name}" for emit in Emit)
-            raise InvalidValueError(f"emit={self.emit!r} is none of {known}") from None
+            raise InvalidValueError(f"emit={in_line(self.emit)} is none of {known}")
+        object.__setattr__(self, "emit", Emit(self.emit))
         if self.emit is Emit.OWN and self.own_schema() is None:
             raise InvalidValueError(
                 f"{type(self).__name__} says no rows of its own, so emit=Emit.OWN means nothing; "
@@ -216,6 +216,11 @@ class Fold(ABC):
 
     def __call__(self, tuples: pa.Table, key: str | Sequence[str]) -> pa.Table:
         """Fold a whole table, without earlier state: a row per key, in order of appearance."""
+        if not isinstance(tuples, pa.Table):
+            raise FoldError(
+                f"{in_line(tuples)} is not an Arrow table; make one of it, such as by "
+                "pa.Table.from_pandas(frame), or frame.toArrow() in Spark"
+            )
         names = key_names(key)
         schema = self.state(tuples.schema)
         keys, firsts, _ = key_numbers(tuples, names)
@@ -247,6 +252,16 @@ class Fold(ABC):
 def nothing(schema: pa.Schema, keys: int) -> pa.Table:
     """Return the state of ``keys`` keys that have had no tuple yet."""
     return pa.table([pa.nulls(keys, field.type) for field in schema], schema=schema)
+
+
+def check_column(fold: Fold, field: str, *, optional: bool = False) -> None:
+    """Refuse a fold whose field does not name a column; for use in ``__post_init__``."""
+    value = getattr(fold, field)
+    if not (isinstance(value, str) or (optional and value is None)):
+        raise InvalidValueError(
+            f"{type(fold).__name__}({field}={in_line(value)}): that does not name a column; give "
+            "the name of a column, such as 'v'"
+        )
 
 
 def check_state(fold: Fold, wanted: pa.Schema, state: pa.Table) -> None:

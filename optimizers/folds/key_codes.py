@@ -12,6 +12,7 @@ from grouping.hashing import key_places
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError, InvalidKeyError
 from optimizers.folds.casting import cast, one_array, take_rows
+from optimizers.folds.describe import in_line
 from optimizers.folds.types import SOLID, normal_key
 from sketches.arrays import Codes, Integers
 from sketches.keys import as_keys, pair_codes
@@ -134,10 +135,13 @@ def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Numbered:
 
 def key_names(columns: str | Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a key; at least one."""
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not names or not all(isinstance(name, str) for name in names):
-        raise FoldError(f"key={columns!r} names no column; give a column, or a tuple of columns")
-    return names
+    names = (columns,) if isinstance(columns, str) else columns
+    listed = isinstance(names, Sequence) and not isinstance(names, bytes)
+    if not listed or not names or not all(isinstance(name, str) for name in names):
+        raise FoldError(
+            f"key={in_line(columns)} names no column; give a column, or a tuple of columns"
+        )
+    return tuple(names)
 
 
 def column_index(schema: pa.Schema, name: str) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from optimizers.errors import FoldError
 from optimizers.folds.casting import one_array
 from optimizers.folds.columns import array_of, filled, normal_type_of, present, type_of
-from optimizers.folds.fold import Fold, check_parts
+from optimizers.folds.fold import Fold, check_column, check_parts
 from optimizers.folds.ordinals import is_ordered, ordinals, ranks
 from optimizers.folds.sums import added, sum_type, zeros
 from sketches.checks import whole
@@ -32,6 +32,10 @@ class Distinct(Fold):
     """
 
     column: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_column(self, "column")
 
     def state(self, tuples: pa.Schema) -> pa.Schema:
         """Return the one column that is kept, of lists of values in normal form."""
@@ -82,6 +86,8 @@ class TopK(Fold):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_column(self, "column")
+        check_column(self, "by", optional=True)
         object.__setattr__(self, "k", whole("k", self.k, at_least=1))
 
     def state(self, tuples: pa.Schema) -> pa.Schema:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import FoldError, InvalidValueError
+from optimizers.folds.describe import in_line
 from optimizers.folds.fold import Emit, Fold, check_parts
 
 
@@ -38,6 +39,11 @@ class Together(Fold):
         emit: Emit = Emit.CHANGES,
         **named: Fold,
     ) -> None:
+        if not isinstance(mapping, Mapping | None):
+            raise InvalidValueError(
+                f"Together({in_line(mapping)}): its folds have no names; name each: "
+                "Together(seen=Count())"
+            )
         folds = (*(mapping or {}).items(), *named.items())
         object.__setattr__(self, "folds", folds)
         object.__setattr__(self, "emit", emit)
@@ -49,13 +55,15 @@ class Together(Fold):
             raise InvalidValueError("Together() has no folds; name at least one: seen=Count()")
         given: tuple[tuple[Any, Any], ...] = self.folds
         names = [name for name, _ in given]
+        texts = [name for name in names if isinstance(name, str)]
         for name, fold in given:
-            if not isinstance(name, str) or not name or "." in name or names.count(name) > 1:
+            if not isinstance(name, str) or not name or "." in name or texts.count(name) > 1:
                 raise InvalidValueError(
-                    f"{name!r} does not name a fold; give each a text of its own, without dots"
+                    f"{in_line(name)} does not name a fold; give each a text of its own, without "
+                    "dots"
                 )
             if not isinstance(fold, Fold):
-                raise InvalidValueError(f"{name}={fold!r} is not a fold, such as Count()")
+                raise InvalidValueError(f"{name}={in_line(fold)} is not a fold, such as Count()")
             if fold.alone:
                 raise InvalidValueError(
                     f"{name}={fold!r} cannot share keys with other folds; give it an operator of "
