@@ -67,6 +67,84 @@ def test_what_adds_running_totals_up_is_refused(job):
         check_work(job)
 
 
+PAIRS = Topology.source("s").then("n", key=("place", "user"), apply=Count())
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        PAIRS.then("t", key="place", apply=Count()),
+        PAIRS.then("t", key="place", apply=Count("user")),
+        PAIRS.then("t", key="place"),
+        PAIRS.then("t", key="place", apply=TopK("user", 2)),
+        PAIRS.then("t", key="place", apply=Together(users=Count(), most=Max("count"))),
+        PAIRS.then("t", key="count", apply=Count()),
+        PAIRS.then("pass").then("t", key="place", apply=Count()),
+        PAIRS.then("m", key="user", apply=Max("count", emit=Emit.TUPLES)).then(
+            "t", key="place", apply=Count()
+        ),
+        PAIRS.then("t", key="place", apply=Count(), after=("s", "n")),
+        *(
+            Topology.source("s")
+            .then("n", key=("place", "user"), apply=fold)
+            .then("t", key="user", apply=Count())
+            for fold in (Sum("x"), Mean("x"), Distinct("x"), TopK("x", 2), Together(a=Min("x")))
+        ),
+        Topology(
+            [
+                Operator("s"),
+                Operator("n", key=("place", "user"), apply=Count()),
+                Operator("t", key="town", apply=Count()),
+            ],
+            [Edge("s", "n"), Edge("n", "t", key="place")],
+        ),
+    ],
+)
+def test_what_counts_running_totals_is_refused(job):
+    message = r"'t' would count by .*running results of 'n'.* emit=Emit.TUPLES.* by Distinct"
+    with pytest.raises(TopologyError, match=message) as refused:
+        check_work(job)
+
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        # In how many batches a key came, which may be meant.
+        PAIRS.then("t", key=("place", "user"), apply=Count()),
+        PAIRS.then("t", key=("user", "place"), apply=Count()),
+        # What cannot run for want of a column says so then.
+        PAIRS.then("t", key="l", apply=Count()),
+        PAIRS.then("t", key="place", apply=Distinct("user")),
+        PAIRS.then("mine", apply=same).then("t", key="place", apply=Count()),
+        Topology.source("s")
+        .then("n", key=("place", "user"), apply=Count(emit=Emit.TUPLES))
+        .then("t", key="place", apply=Count()),
+        Topology.source("s")
+        .then("n", key=("place", "user"), apply=EachKey(kept, pa.int64()))
+        .then("t", key="place", apply=Count()),
+        PAIRS.then("m", key="place", apply=EachKey(kept, pa.int64())).then(
+            "t", key="state", apply=Count()
+        ),
+    ],
+)
+def test_what_may_be_meant_is_counted(job):
+    check_work(job)
+
+
+def test_keys_are_counted_as_is_advised(tmp_path):
+    """Two users in three batches: two, where counting their running totals came to 6."""
+    job = Topology.source("s").then("n", key=("place", "user"), apply=Count(emit=Emit.TUPLES))
+    driver = Driver(tmp_path, job.then("t", key="place", apply=Distinct("user")))
+    rows = [{"place": "p", "user": user} for user in "ab"]
+
+    for _ in range(3):
+        driver.batch({"s": [pa.Table.from_pylist(rows)]})
+
+    assert {"p": 2} == driver.results("t")
+
+
 @pytest.mark.parametrize(
     "job",
     [
