@@ -15,10 +15,11 @@ from grouping.groupings import (
     Shuffle,
     WChoices,
 )
-from optimizers import Edge, Operator, Topology
+from optimizers import Edge, Operator, Topology, TopologyError
 from optimizers.folds import (
     Emit,
 )
+from optimizers.runtime.work import check_work
 
 COLUMNS = {"a": pa.int64(), "b": pa.string(), "c": pa.int64(), "n": pa.int64()}
 KEYS = (("a",), ("b",), ("c",), ("a", "b"), ("c", "a"), ("a", "b", "c"))
@@ -121,7 +122,7 @@ def jobs(draw, most=6, *, least=1, partial=True):
                 if twin is not None
                 else draw(_keyed(name, chosen, steps, split=kind == "partial"))
             )
-            if made is not None:
+            if made is not None and _is_taken((*operators, made[0]), (*edges, *made[1])):
                 operator, added, steps[name] = made
                 operators.append(operator)
                 edges += added
@@ -159,6 +160,15 @@ def jobs(draw, most=6, *, least=1, partial=True):
             spread += [] if key is None else [Fields(), PartialKey(), WChoices()]
             edges.append(Edge(source, name, draw(st.sampled_from(spread)), key))
     return Drawn(Topology(tuple(operators), tuple(edges)), steps, columns)
+
+
+def _is_taken(operators, edges):
+    """Whether a job is not one of those that count running totals."""
+    try:
+        check_work(Topology(operators, edges))
+    except TopologyError:
+        return False
+    return True
 
 
 def _twin(name, first, edges, steps):
