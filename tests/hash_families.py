@@ -219,15 +219,39 @@ def sparse(size: int, bits: int, count: int) -> Any:
     return cells[:count]
 
 
-def avalanche(size: int, samples: int, hashed: Callable[[Any], Any] = placed) -> float:
+def integers(cells: Any) -> Any:
+    """Rows of eight bytes as whole numbers."""
+    return np.ascontiguousarray(cells).view("<i8").ravel()
+
+
+def pairs(cells: Any) -> Any:
+    """Rows of sixteen bytes as pairs: a whole number, and a key of eight bytes."""
+    return Pairs(integers(cells[:, :8]), binary(cells[:, 8:]))
+
+
+def number_pairs(cells: Any) -> Any:
+    """Rows of sixteen bytes as pairs of whole numbers."""
+    return Pairs(integers(cells[:, :8]), integers(cells[:, 8:]))
+
+
+KINDS = {"integers": (8, integers), "pairs": (16, pairs), "pairs of integers": (16, number_pairs)}
+"""How many bytes avalanches have of keys that are not bytes, and what makes keys of them."""
+
+
+def avalanche(
+    size: int,
+    samples: int,
+    hashed: Callable[[Any], Any] = placed,
+    made: Callable[[Any], Any] = binary,
+) -> float:
     """The largest bias of any output bit when any one input bit flips: 0 is best, 1 worst."""
     cells = np.random.default_rng(size).integers(0, 256, (samples, size), dtype=np.uint8)
-    before = hashed(binary(cells))
+    before = hashed(made(cells))
     worst = 0.0
     for bit in range(8 * size):
         flipped = cells.copy()
         flipped[:, bit // 8] ^= np.uint8(1 << bit % 8)
-        changed = (before ^ hashed(binary(flipped))).view(np.uint8).reshape(-1, 8)
+        changed = (before ^ hashed(made(flipped))).view(np.uint8).reshape(-1, 8)
         shares = np.unpackbits(changed, axis=1).mean(axis=0)
         worst = max(worst, float(np.abs(2 * shares - 1).max()))
     return worst
@@ -283,9 +307,10 @@ def main() -> int:
             flush=True,
         )
         failed += bool(wrong)
-    for size in (4, 8, 12, 16, 24):
-        bias = avalanche(size, options.samples)
-        print(f"avalanche of {size} bytes: bias {bias:.2%}{' BAD' * (bias > 0.01)}", flush=True)
+    kinds = {f"{size} bytes": (size, binary) for size in (4, 8, 12, 16, 24)} | KINDS
+    for name, (size, made) in kinds.items():
+        bias = avalanche(size, options.samples, made=made)
+        print(f"avalanche of {name}: bias {bias:.2%}{' BAD' * (bias > 0.01)}", flush=True)
         failed += bias > 0.01
     return int(failed > 0)
 

@@ -7,6 +7,7 @@ is never here, and in either half of them. tests/hash_families.py tries it with 
 import numpy as np
 import pytest
 from hash_families import (
+    KINDS,
     allowed,
     avalanche,
     beyond_chance,
@@ -15,6 +16,8 @@ from hash_families import (
     expected,
     families,
     half_mixed,
+    integers,
+    number_pairs,
     placed,
     written,
 )
@@ -64,6 +67,25 @@ def test_each_bit_of_a_key_changes_each_bit_of_its_place_half_the_time(size):
     assert avalanche(size, samples) < 6 / samples**0.5
     if size > 8:
         assert avalanche(size, samples, half_mixed) < 6 / samples**0.5  # it mixes single bits well
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_does_each_bit_of_numbers_and_of_both_sides_of_pairs(kind):
+    size, made = KINDS[kind]
+    samples = 20_000
+
+    assert avalanche(size, samples, made=made) < 6 / samples**0.5
+
+
+def test_an_avalanche_sees_one_side_or_one_bit_that_is_not_mixed():
+    def one_side(keys):
+        return placed(keys.left)
+
+    def one_bit(keys):
+        return placed(keys & ~np.int64(1))
+
+    assert avalanche(16, 500, one_side, number_pairs) == 1
+    assert avalanche(8, 500, one_bit, integers) == 1
 
 
 @pytest.mark.parametrize(
