@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from optimizers.folds.key_codes import take_rows
+from optimizers.folds.types import plain
 from optimizers.runtime.observe.adding_up import heaviest
 from optimizers.runtime.observe.cost_tally import COUNT, SECONDS, KeyedRows
 
@@ -143,7 +144,10 @@ class CallCosts:
 
 
 def _plain(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return keys as 64-bit integers, texts or bytes, which all of their kind become."""
-    if pa.types.is_integer(keys.type):
+    """Return keys as 64-bit integers, texts or bytes, or as they are if they are none of those."""
+    types, kind = pa.types, plain(keys.type)
+    if types.is_integer(kind):
         return keys.cast(pa.int64())
-    return keys.cast(pa.binary() if "binary" in str(keys.type) else pa.string())
+    if types.is_string(kind) or types.is_large_string(kind):
+        return keys.cast(pa.string())
+    return keys.cast(pa.binary()) if "binary" in str(kind) else keys.cast(kind)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import BinaryType, DataType, IntegralType, LongType, StringType, StructType
+from pyspark.sql.types import DataType, DecimalType, IntegralType, LongType, StructType
 
 from optimizers.error_boundary import front_door
 from optimizers.errors import FunctionError, InvalidValueError, PenstockError
@@ -55,7 +55,7 @@ def learn_costs(  # noqa: PLR0913
         rows: rows as they will be.
         work: the work on them: the function given to ``mapInPandas`` or ``mapInArrow``, one of
             record batches, or one of rows, made by `optimizers.folds.each_row`.
-        key: the column that the cost of a row depends on.
+        key: the column that the cost of a row depends on; of any type that has keys.
         given_to: ``"mapInPandas"`` or ``"mapInArrow"``, if the work is a function for these and
             does not say so in its annotations (``Iterator[pd.DataFrame]``).
         sample: the share of the rows on which the work is done.
@@ -71,12 +71,6 @@ def learn_costs(  # noqa: PLR0913
     if not isinstance(key, str):
         raise InvalidValueError(f"key={key!r} names no column; give the name of one")
     checks.key_columns(rows, key)
-    kind = rows.schema[key].dataType
-    if not isinstance(kind, StringType | BinaryType | IntegralType):
-        raise InvalidValueError(
-            f"key: costs cannot be counted by column {key!r} of type {kind.simpleString()}; "
-            "cast it to text or to whole numbers"
-        )
     if not callable(work):
         raise InvalidValueError(f"work={work!r} is not a function of record batches")
     form = _form(work, given_to)
@@ -96,22 +90,24 @@ def _measured(
     rows: DataFrame, work: Callable[..., Any], key: str, form: str | None, most: int
 ) -> DataFrame:
     """Return the costs of keys, as each task has found them."""
-    schema = StructType().add(KEY, _kept_as(rows.schema[key].dataType))
+    kind = rows.schema[key].dataType
+    schema = StructType().add(KEY, LongType() if isinstance(kind, IntegralType) else kind)
     schema = schema.add(COUNT, "double").add(SECONDS, "double")
     if isinstance(work, RowFunction):
-        return rows.mapInArrow(_TimingRows(work, key, most), schema)
+        return rows.mapInArrow(_TimingRows(work, key, most, _decimals(kind)), schema)
     # Rows of one key in one call: the more there are, the less the call itself matters.
     quoted = functions.col("`" + key.replace("`", "``") + "`")
     tasks = rows.sparkSession.sparkContext.defaultParallelism
     gathered = rows.where(quoted.isNotNull()).repartition(tasks, quoted)
     gathered = gathered.sortWithinPartitions(quoted)
     if form == PANDAS:
-        return gathered.mapInPandas(_TimingFrames(work, key, most), schema)
+        return gathered.mapInPandas(_TimingFrames(work, key, most, _decimals(kind)), schema)
     return gathered.mapInArrow(_TimingCalls(work, key, most, streams=form == ARROW), schema)
 
 
-def _kept_as(kind: DataType) -> DataType:
-    return kind if isinstance(kind, StringType | BinaryType) else LongType()
+def _decimals(kind: DataType) -> pa.DataType | None:
+    """Return the type of decimal keys; that of all others can be seen of each."""
+    return pa.decimal128(kind.precision, kind.scale) if isinstance(kind, DecimalType) else None
 
 
 def _form(work: Callable[..., Any], given_to: str | None) -> str | None:
@@ -144,6 +140,7 @@ class _TimingRows:
     work: Callable[..., Any]
     key: str
     most_keys: int
+    kind: pa.DataType | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         meter = CostMeter("work", self.work, self.most_keys)
@@ -154,7 +151,8 @@ class _TimingRows:
                     pass
         for _, table in meter.tell():
             if table.column_names == [KEY, COUNT, SECONDS]:
-                yield from table.to_batches()
+                kind = self.kind or table.column(KEY).type
+                yield from table.set_column(0, KEY, table.column(KEY).cast(kind)).to_batches()
 
 
 @dataclass(frozen=True)
@@ -189,20 +187,21 @@ class _TimingFrames:
     work: Callable[..., Any]
     key: str
     most_keys: int
+    kind: pa.DataType | None = None
 
     def __call__(self, frames: Iterable[Any]) -> Iterator[Any]:
         costs = CallCosts(self.key, self.most_keys)
         current: list[Any] = []
 
-        def keys() -> Iterator[pa.RecordBatch]:
+        def keys_of_frames() -> Iterator[pa.RecordBatch]:
             for frame in frames:
                 current[:] = [frame]
-                column = pa.array(frame[self.key], from_pandas=True)
+                column = pa.array(frame[self.key], self.kind, from_pandas=True)
                 numbers = pa.array(np.arange(len(frame)))
                 yield pa.RecordBatch.from_arrays([column, numbers], [self.key, _ROW])
 
         def pieces() -> Iterator[Any]:
-            for piece in costs.pieces(keys()):
+            for piece in costs.pieces(keys_of_frames()):
                 chosen = piece.column(1).to_numpy()
                 yield current[0].iloc[chosen].reset_index(drop=True)
 
@@ -211,8 +210,11 @@ class _TimingFrames:
         table = costs.table()
         if table is not None:
             frame = table.select([COUNT, SECONDS]).to_pandas()
-            # As objects: pandas would make floats of integers among which one is missing.
-            frame.insert(0, KEY, np.array(table.column(KEY).to_pylist(), dtype=object))
+            keys = table.column(KEY)
+            if pa.types.is_timestamp(keys.type):  # which Spark reads by the session's time zone
+                frame.insert(0, KEY, keys.to_pandas())
+            else:  # as objects: pandas makes floats of integers among which one is missing
+                frame.insert(0, KEY, np.array(keys.to_pylist(), dtype=object))
             yield frame
 
 
