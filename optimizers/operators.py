@@ -79,7 +79,8 @@ class Operator:
             raise TopologyError(
                 f"{where}partial={self.partial!r} is not a bool; give True or False"
             )
-        if not isinstance(self.on_error, str) or self.on_error not in tuple(OnError):
+        chosen: object = self.on_error
+        if not isinstance(chosen, str) or chosen not in tuple(OnError):
             raise TopologyError(
                 f"{where}on_error={self.on_error!r} is none of "
                 f"{', '.join(repr(str(choice)) for choice in OnError)}"

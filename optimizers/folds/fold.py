@@ -70,10 +70,11 @@ class Fold(ABC):
 
     def __post_init__(self) -> None:
         # What is no text may not even say whether it is equal to one, as a column of Spark's.
-        if not isinstance(self.emit, str) or self.emit not in tuple(Emit):
-            known = ", ".join(f"Emit.{emit.name}" for emit in Emit)
-            raise InvalidValueError(f"emit={in_line(self.emit)} is none of {known}")
-        object.__setattr__(self, "emit", Emit(self.emit))
+        emit: object = self.emit
+        if not isinstance(emit, str) or emit not in tuple(Emit):
+            known = ", ".join(f"Emit.{each.name}" for each in Emit)
+            raise InvalidValueError(f"emit={in_line(emit)} is none of {known}")
+        object.__setattr__(self, "emit", Emit(emit))
         if self.emit is Emit.OWN and self.own_schema() is None:
             raise InvalidValueError(
                 f"{type(self).__name__} says no rows of its own, so emit=Emit.OWN means nothing; "

@@ -135,9 +135,12 @@ def row_numbers(columns: Sequence[pa.ChunkedArray], rows: int) -> Numbered:
 
 def key_names(columns: str | Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a key; at least one."""
-    names = (columns,) if isinstance(columns, str) else columns
-    listed = isinstance(names, Sequence) and not isinstance(names, bytes)
-    if not listed or not names or not all(isinstance(name, str) for name in names):
+    names: object = (columns,) if isinstance(columns, str) else columns
+    if (
+        not isinstance(names, Sequence)
+        or not len(names)
+        or not all(isinstance(name, str) for name in names)
+    ):
         raise FoldError(
             f"key={in_line(columns)} names no column; give a column, or a tuple of columns"
         )

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from optimizers import errors
 from optimizers.errors import DeliveryError, PenstockError
 from optimizers.package_guard import PACKAGES
+from optimizers.runtime.task.user_errors import said
 
 # The last line of a Python traceback: the class by its place, then the message.
 _OURS = re.compile(rf"^(?:{'|'.join(PACKAGES)})\.errors\.(\w+): (.*)$", re.MULTILINE)
@@ -50,15 +51,32 @@ def as_penstock_errors() -> Iterator[None]:
 
 @contextmanager
 def causes_noted() -> Iterator[None]:
-    """Add its causes to an error of ours on an executor, since Spark leaves them out."""
+    """Add its causes to an error of ours on an executor, since Spark leaves them out.
+
+    Other errors were not foreseen, and are told as one of ours, for the driver to say that in a
+    line; but for those of machines: no memory, or a file or connection that fails.
+    """
     try:
         yield
     except PenstockError as error:
-        if error.__cause__ is not None:
-            # Indented, for `error_in` not to take it for the error.
-            story = "".join(traceback.format_exception(error.__cause__))
-            error.add_note(textwrap.indent(story, "    "))
+        _add_causes(error)
         raise
+    except (MemoryError, OSError, EOFError):
+        raise
+    except Exception as error:
+        ours = PenstockError(f"{said(error)}; Penstock did not foresee this, please report it")
+        ours.__cause__ = error
+        for note in getattr(error, "__notes__", ()):
+            ours.add_note(note)
+        _add_causes(ours)
+        raise ours from error
+
+
+def _add_causes(error: PenstockError) -> None:
+    if error.__cause__ is not None:
+        # Indented, for `error_in` not to take it for the error.
+        story = "".join(traceback.format_exception(error.__cause__))
+        error.add_note(textwrap.indent(story, "    "))
 
 
 def error_in(text: str) -> PenstockError | None:

@@ -94,3 +94,21 @@ def test_a_reason_is_the_first_line_of_the_innermost_cause(throwable, reason):
     error.java_exception = throwable
 
     assert reason_of(error) == reason
+
+
+def test_what_was_not_foreseen_is_told_in_a_line_as_an_error_of_ours():
+    error = KeyError("x\ny")
+    error.add_note("at a[1] in batch 7")
+
+    told = error_in(report_of(error))
+
+    assert type(told) is PenstockError
+    assert str(told) == (
+        r"KeyError: 'x\ny'; Penstock did not foresee this, please report it (at a[1] in batch 7)"
+    )
+
+
+@pytest.mark.parametrize("kind", [MemoryError, ConnectionResetError, FileNotFoundError, EOFError])
+def test_what_machines_lack_is_no_defect_of_ours(kind):
+    with pytest.raises(kind), causes_noted():
+        raise kind
