@@ -9,10 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-
-_SECONDS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_WRITTEN = 30_000 * 31_556_952  # seconds around 1970 whose dates Arrow writes right
 
 
 def plain_values(column: pa.ChunkedArray) -> list[Any]:
@@ -82,17 +80,14 @@ def _in_parts(value: pa.Scalar) -> Any:
 
 
 def _date_of(value: pa.TimestampScalar | pa.Date32Scalar | pa.Date64Scalar) -> str:
-    """Return a date beyond Python's in ISO format, in UTC; or its number, beyond Arrow's own."""
+    """Return a date beyond Python's in ISO format, in UTC; NumPy's years are of 64 bits."""
     kind = value.type
     if pa.types.is_timestamp(kind):
-        seconds = value.value // _SECONDS[kind.unit]
-        if kind.tz is not None:  # which Arrow may not know
-            value = value.cast(pa.timestamp(kind.unit, "UTC"))
-    else:
-        seconds = value.value * 86_400 if pa.types.is_date32(kind) else value.value // 1000
-    if abs(seconds) > _WRITTEN:
-        return f"{value.value} ({kind})"
-    return str(value.cast(pa.string()).as_py()).replace(" ", "T")
+        time = np.datetime64(value.value, kind.unit)
+        return f"{time}{'' if kind.tz is None else 'Z'}"
+    if pa.types.is_date32(kind):
+        return str(np.datetime64(value.value, "D"))
+    return str(np.datetime64(value.value, "ms").astype("datetime64[D]"))
 
 
 def _plain(value: Any) -> Any:
