@@ -11,12 +11,13 @@ from sketches.values import listed
 _LOG = logging.getLogger(__name__)
 
 
-def to_be_run(
+def to_be_run(  # noqa: PLR0913
     batches: Iterable[Sources],
     done: Progress,
     *,
     names: Iterable[str] | None,
-    resume: bool,
+    resume: bool = False,
+    append: bool = False,
     skipped: list[str],
 ) -> Iterator[tuple[Sources, str | None]]:
     """Yield the batches that are to be run, with their names.
@@ -26,6 +27,8 @@ def to_be_run(
         done: how far the job has come.
         names: the names of the batches; those that are done are skipped.
         resume: whether the batches begin with all bounded ones that are done.
+        append: whether batches with names that are not done are further input, though others are
+            done without a name.
         skipped: gets the name, or else the place, of each skipped batch.
 
     Raises:
@@ -33,15 +36,42 @@ def to_be_run(
             among them.
         InvalidValueError: the names do not fit.
     """
-    if names is not None:
-        if resume:
-            raise InvalidValueError(
-                "names= and resume=True are given; give one of them: of batches with names it is "
-                "known which are done"
-            )
-        yield from _by_name(batches, done, _checked(names, batches), skipped)
+    if resume and (append or names is not None):
+        other = "append=True" if append else "names="
+        raise InvalidValueError(
+            f"{other} and resume=True are given; give one of them: resume=True tells by their "
+            "places which batches are done, and names tell it by themselves"
+        )
+    if append and names is None:
+        raise InvalidValueError(
+            "append=True is given, and no names; give names=[...] as well, so that no batch is "
+            "added twice if the job is run again"
+        )
+    if names is None:
+        yield from _by_place(batches, done, resume=resume, skipped=skipped)
         return
-    yield from _by_place(batches, done, resume=resume, skipped=skipped)
+    checked = _checked(names, batches)
+    if not append:
+        _check_known(checked, done)
+    yield from _by_name(batches, done, checked, skipped)
+
+
+def _check_known(names: tuple[str, ...], done: Progress) -> None:
+    """Refuse batches that may have been done without their names.
+
+    Raises:
+        CheckpointError: there are some.
+    """
+    nameless = done.bounded - len(done.names)
+    begun = None if done.begun is None else done.begun.name
+    new = [name for name in names if name not in {*done.names, begun}]
+    if not nameless or not new:
+        return
+    raise CheckpointError(
+        f"{nameless} bounded batches are done on this checkpoint without a name, and batch "
+        f"{new[0]!r} may be one of them, which would count twice: if none of them is given, add "
+        "append=True; else give all batches from the first on, with resume=True in place of names"
+    )
 
 
 def _by_name(
@@ -80,29 +110,38 @@ def _by_place(
             raise CheckpointError(
                 f"{done.bounded} bounded batches are done on this checkpoint already, and without "
                 "names it is not known whether these are others: give resume=True if the batches "
-                "begin with those, which are then skipped, or names=[...] with a name for each, of "
-                "which those that are done are skipped and others are added"
+                f"begin with those, which are then skipped, or {_by_names(done)}"
             )
         if number < done.bounded:
             skipped.append(str(number))
             continue
         if number == done.bounded:
             _report(skipped, 0)
-        yield batch, None
+        cut = done.begun if number == done.bounded else None
+        yield batch, cut.name if cut else None  # what is cut keeps its name
     if resume and number + 1 < done.bounded:
         raise CheckpointError(
             f"{number + 1} batches are given with resume=True, and {done.bounded} are done on this "
-            "checkpoint already: give all of those and then the new ones, or names=[...]"
+            "checkpoint already: give all of those and then the new ones, or "
+            f"{_by_names(done)}"
         )
     if resume and number + 1 == done.bounded:
         _report(skipped, 0)
 
 
+def _by_names(done: Progress) -> str:
+    """Return how to give batches by name."""
+    if len(done.names) == done.bounded:
+        return "names=[...] with a name for each, of which those that are done are skipped"
+    return "names=[...] and append=True if none of these is done"
+
+
 def _begun_error(begun: Bounded, comes: str) -> CheckpointError:
     rows = ", ".join(f"{count} rows of {name!r}" for name, count in begun.done.items())
+    first = f"give {begun} first, by names=[...], or " if begun.name else "give "
     return CheckpointError(
-        f"{begun} was cut, {rows} of it are done, and {comes} before the rest: give {begun} first, "
-        "by names=[...] or all batches with resume=True"
+        f"{begun} was cut, {rows} of it are done, and {comes} before the rest: {first}all batches "
+        "from the first on with resume=True"
     )
 
 

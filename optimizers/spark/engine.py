@@ -102,6 +102,7 @@ class SparkEngine(Asking):
         *,
         names: Iterable[str] | None = None,
         resume: bool = False,
+        append: bool = False,
         each_batch: Sinks | None = None,
         each_aside: Sinks | None = None,
     ) -> "Run":
@@ -120,6 +121,8 @@ class SparkEngine(Asking):
                 and listed in `Run.skipped`; all others run, in their order.
             resume: whether the batches begin with all bounded ones that are done on this
                 checkpoint; those are skipped.
+            append: whether those whose names are not done are further input, though batches
+                without a name are done on this checkpoint, which may be any.
             each_batch: is called with the job's output of a batch, and its number. If several
                 operators feed no other, a column ``operator`` names the row's operator; or give a
                 mapping from operators to functions. A job that goes on first hands out the last
@@ -129,7 +132,8 @@ class SparkEngine(Asking):
 
         Raises:
             CheckpointError: bounded batches are done on this checkpoint, and neither ``names`` nor
-                ``resume`` says whether these are others.
+                ``resume`` says whether these are others; or some are done without a name, and
+                ``append`` does not say that those with new names are others.
         """
         checks.check_job(topology, optimizer)
         listed = checks.listed(batches)
@@ -139,7 +143,7 @@ class SparkEngine(Asking):
         limits = limits_of_bounded(topology.sources)
         run = Run(self, self._session(), topology, asked, handlers, limits=limits)
         try:
-            run.work_through(listed, names=names, resume=resume)
+            run.work_through(listed, names=names, resume=resume, append=append)
         finally:
             run.rest()
         return run

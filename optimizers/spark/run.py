@@ -266,10 +266,22 @@ class Run:
         self._execute(assignment, begun, origin, parcels, cutting)
 
     def work_through(
-        self, batches: Iterable[Sources], *, names: Iterable[str] | None, resume: bool
+        self,
+        batches: Iterable[Sources],
+        *,
+        names: Iterable[str] | None,
+        resume: bool,
+        append: bool,
     ) -> None:
         """Run all batches that are not done yet; see `SparkEngine.run`."""
-        left = to_be_run(batches, self.progress, names=names, resume=resume, skipped=self.skipped)
+        left = to_be_run(
+            batches,
+            self.progress,
+            names=names,
+            resume=resume,
+            append=append,
+            skipped=self.skipped,
+        )
         for sources, name in left:
             self.hand_out()  # the last batch of an earlier run, which may not have done so
             self.execute(sources, name)

@@ -60,7 +60,8 @@ def test_batches_are_cut_by_what_is_admitted_as_that_changes(spark, tmp_path):
     assert counted(*tables) == state_of(run)
     assert 2 == run.progress.bounded
     assert run.progress.begun is None
-    again = engine.run(JOB, [spark.createDataFrame(users(200, 260))], names=["more"])
+    more = [spark.createDataFrame(users(200, 260))]
+    again = engine.run(JOB, more, names=["more"], append=True)
     assert [25, 25, 10] == sizes_of(again)
     (refused,) = [each.refused for each in run.decisions if each.refused]
     assert "parallelism['in']=3" in refused

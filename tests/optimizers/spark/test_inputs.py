@@ -134,6 +134,8 @@ class TestRunningAgain:
 
         with pytest.raises(CheckpointError, match=r"resume=True .* names=\[...\]"):
             engine.run(JOB, rows(spark, "b"), each_batch=sink)
+        with pytest.raises(CheckpointError, match="'first' may be one of them"):
+            engine.run(JOB, rows(spark, "a"), names=["first"], each_batch=sink)
 
         assert [] == sink.handed
         assert {"a": 1} == counts(engine.run(JOB, []))
@@ -156,6 +158,14 @@ class TestRunningAgain:
         ]
         assert [(1, {"b": 1}), (2, {"c": 1})] == sink.handed
         assert Counter("abc") == counts(run)
+
+    def test_with_names_adds_to_batches_without_if_that_is_said(self, spark, engine):
+        engine.run(JOB, rows(spark, "a"))
+        for _ in range(2):
+            run = engine.run(JOB, rows(spark, "b"), names=["b"], append=True)
+
+        assert ["b"] == run.skipped
+        assert Counter("ab") == counts(run)
 
     def test_with_all_of_them_runs_the_rest(self, spark, engine):
         batches = [rows(spark, key) for key in "abc"]
