@@ -12,6 +12,7 @@ from optimizers.comparing.metrics import size_text
 from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.log.inspection import InstanceState
+from optimizers.runtime.log.live_drivers import Driver
 from optimizers.runtime.log.origins import Progress
 from optimizers.runtime.storage.location import Location
 from sketches.checks import whole
@@ -68,25 +69,33 @@ def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:
     Raises:
         CheckpointError: a driver may be at work.
     """
-    mine = checkpoint.announce()
-    try:
-        others = [driver for driver in checkpoint.drivers() if driver != mine]
-        living = [driver for driver in others if driver.may_live]
-        if living and not force:
+    mine = checkpoint.announce(compacts=True)
+
+    def living() -> list[Driver]:
+        """Return the drivers that may be at work; refuse them unless they may be stopped."""
+        found = [driver for driver in checkpoint.drivers() if driver != mine and driver.may_live]
+        if found and not force:
             raise CheckpointError(
-                f"{checkpoint.location} may be in use by {living[0]}: its job would be stopped; "
+                f"{checkpoint.location} may be in use by {found[0]}: its job would be stopped; "
                 "stop the job first, or give --force if that driver is gone"
             )
+        return found
+
+    try:
+        living()
         before = checkpoint.last_commit()
-        after = checkpoint.compact()
-        removed = checkpoint.clean(alone=not living)
-        for driver in others:
+        # A driver may begin while state is rewritten. It announces itself before it looks which
+        # files there are: one that is seen by nobody here goes on from the new files.
+        after = checkpoint.compact(living)
+        beside = [each for each in checkpoint.drivers() if each != mine and each.may_live]
+        removed = checkpoint.clean(alone=not beside)
+        for driver in checkpoint.drivers():
             if not driver.may_live:
                 checkpoint.withdraw(driver)
     finally:
         checkpoint.withdraw(mine)
     kept = ""
-    if living and before != after:
+    if beside and before != after:
         kept = "; the files that were replaced stay until the next batches are done"
     return f"compacted; {removed} files that are no longer needed were removed{kept}"
 

@@ -212,9 +212,10 @@ class SparkEngine(Asking):
         sized = {
             source: stream.rows for source, stream in given.items() if isinstance(stream, Sized)
         }
-        run.begin_stream(append=append)
-        # One batch only is never followed by another.
-        return StreamingRun(run, begin, sized, again=not (trigger or {}).get("once"))
+        with run.resting_on_errors():
+            run.begin_stream(append=append)
+            # One batch only is never followed by another.
+            return StreamingRun(run, begin, sized, again=not (trigger or {}).get("once"))
 
     @front_door
     def replay(self, source: str, tuples: pa.Table, *, rows: int, partitions: int = 2) -> DataFrame:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -20,16 +21,16 @@ from optimizers.control.provisioning import Provisioning
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
-from optimizers.errors import DeliveryError
+from optimizers.errors import CheckpointError, DeliveryError
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
 from optimizers.runtime.driver.assignment import Assignment
 from optimizers.runtime.driver.coordinator import Coordinator
 from optimizers.runtime.log.checkpoint import Checkpoint
-from optimizers.runtime.log.live_drivers import Driver
 from optimizers.runtime.log.mark import SPARK
 from optimizers.runtime.log.origins import Bounded, OfStream, Origin, Progress
+from optimizers.runtime.log.presence import Presence
 from optimizers.runtime.results import outputs_of, results_of
 from optimizers.runtime.task.parcels import REPORT, from_batches
 from optimizers.runtime.task.reports import Reports
@@ -102,25 +103,27 @@ class Run:
         self._query: str | None = None  # the id of the query of Spark that drives it
         self._triggers = Triggers()
         self._handed: int | None = None  # the last batch that this run has handed out
-        self._driver: Driver | None = None  # the record that this driver works here
-        self._earlier: list[Driver] = []
-        self._coordinator = Coordinator(
-            topology,
-            self._machines.look,
-            optimizer,
-            self._checkpoint,
-            asking=Asking.of(engine),
-            keep=engine.keep,
-            settings=replace(engine.settings, sharing=tasks_at_once(session)),
-            limits=limits,
-            provisioning=Provisioning(engine.provisioner),
-            slots=lambda: self._machines.slots,
-        )
-        check_in_force(self._coordinator.next_plan, limits)
         self._watch = Watch(session)
         self._broadcasts = Broadcasts(session.sparkContext, self._checkpoint.mark.name)
         warn_of_many_instances(topology, session.sparkContext.defaultParallelism)
         ship(session.sparkContext)
+        self._presence = Presence(self._checkpoint)
+        with self.resting_on_errors():
+            # The coordinator reads which files the state is in, and they must stay from then on.
+            self._presence.begin()
+            self._coordinator = Coordinator(
+                topology,
+                self._machines.look,
+                optimizer,
+                self._checkpoint,
+                asking=Asking.of(engine),
+                keep=engine.keep,
+                settings=replace(engine.settings, sharing=tasks_at_once(session)),
+                limits=limits,
+                provisioning=Provisioning(engine.provisioner),
+                slots=lambda: self._machines.slots,
+            )
+            check_in_force(self._coordinator.next_plan, limits)
 
     @property
     def next_batch(self) -> int:
@@ -194,9 +197,16 @@ class Run:
         """Release what Spark keeps for this run; the next batch takes it again."""
         self._broadcasts.end()
         self._machines.rest()
-        if self._driver is not None:
-            self._checkpoint.withdraw(self._driver)
-            self._driver = None
+        self._presence.end()
+
+    @contextmanager
+    def resting_on_errors(self) -> Iterator[None]:
+        """Rest if it cannot begin, as a driver that has not begun keeps nobody away."""
+        try:
+            yield
+        except BaseException:
+            self.rest()
+            raise
 
     def execute(self, sources: Sources, name: str | None = None) -> None:
         """Run the next batch; where a plan admits less of a source, piece by piece.
@@ -380,9 +390,8 @@ class Run:
 
     def _assign(self) -> Assignment:
         """Return the next assignment, after setting how much recorded sources let in."""
-        if self._driver is None:
-            self._earlier = self._checkpoint.drivers()
-            self._driver = self._checkpoint.announce()
+        if self._presence.begin():
+            self._coordinator.look_again()
         assignment = self._coordinator.assign()
         if assignment.ticket.first:
             self._machines.forget_others(assignment.work.layout)
@@ -417,12 +426,13 @@ class Run:
                 if attempt == _ATTEMPTS:
                     raise
                 _LOG.warning("batch %d runs again: %s", assignment.ticket.batch, error)
+            except CheckpointError:
+                # Where files are missing because others rewrote the state, that is what to say.
+                self._coordinator.check_newest()
+                raise
             else:
                 break
-        # From now on no driver that worked here before can commit anything.
-        for driver in self._earlier:
-            self._checkpoint.withdraw(driver)
-        self._earlier = []
+        self._presence.committed()
         return begun
 
     def _reports(self, assignment: Assignment, parcels: DataFrame) -> tuple[list[Reports], float]:

@@ -188,6 +188,24 @@ class Coordinator:
         """Whether the optimizer is thinking while batches go on."""
         return self._loop.is_thinking
 
+    def look_again(self) -> None:
+        """Go on from the files of the last batch as they are by now.
+
+        They may have been compacted while this driver rested.
+        """
+        newest = self._checkpoint.last_commit()
+        if newest is not None and newest.batch == self.next_batch - 1:
+            self._committed = newest
+
+    def check_newest(self) -> None:
+        """Refuse to go on if others have committed, or rewritten the state, since the last batch.
+
+        Raises:
+            CheckpointError: they have.
+        """
+        if self._committed is not None:
+            self._checkpoint.check_newest(self._committed)
+
     def assign(self) -> Assignment:
         """Return the assignment of the next batch; asked again, return the same.
 

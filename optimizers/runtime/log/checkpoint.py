@@ -278,21 +278,37 @@ class Checkpoint:
             self.location.delete(name)
         return len(names)
 
-    def compact(self) -> Commit | None:
+    def compact(self, check: Callable[[], object] = lambda: None) -> Commit | None:
         """Rewrite the state of each instance as one file, and return the commit of that.
 
         It belongs to the same batch: the state that is read does not change. A driver that works
         meanwhile goes on with the old files, which stay until they are cleaned up, and is stopped
         by its next commit.
 
+        Args:
+            check: is called just before the commit; if it raises, nothing is committed.
+
         Raises:
             CheckpointError: another batch was committed meanwhile.
         """
-        return compact(self._log, self.last_commit())
+        return compact(self._log, self.last_commit(), check)
 
-    def announce(self) -> Driver:
-        """Note that this process works on the checkpoint, until it withdraws."""
-        return drivers.announce(self.location)
+    def check_newest(self, commit: Commit) -> None:
+        """Refuse to go on from a commit that is not the newest any more.
+
+        Raises:
+            CheckpointError: others have committed since, or rewritten its state.
+        """
+        last = max(self._log.commits(), default=None)
+        self._check_newest(f"batch {commit.batch + 1}", commit, last)
+
+    def announce(self, *, compacts: bool = False) -> Driver:
+        """Note that this process works on the checkpoint, until it withdraws.
+
+        Args:
+            compacts: whether it rewrites the state, and runs no batches.
+        """
+        return drivers.announce(self.location, compacts=compacts)
 
     def withdraw(self, driver: Driver) -> None:
         """Note that a driver no longer works on the checkpoint."""

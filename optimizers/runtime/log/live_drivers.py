@@ -21,6 +21,7 @@ from optimizers.runtime.storage.location import Location
 from sketches.checks import whole
 
 FOLDER = "drivers"
+_COMPACTS = "compact-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class Driver:
     begun: str
 
     @property
+    def compacts(self) -> bool:
+        """Whether it rewrites the state, and runs no batches."""
+        return self.name.startswith(_COMPACTS)
+
+    @property
     def may_live(self) -> bool:
         """Whether it may be at work: True on another machine; on this one, if it is there."""
         return self.host != _host() or _is_there(self.pid)
@@ -52,10 +58,11 @@ class Driver:
         return write("driver", {"host": self.host, "pid": self.pid, "begun": self.begun})
 
 
-def announce(location: Location) -> Driver:
+def announce(location: Location, *, compacts: bool = False) -> Driver:
     """Note that this process works on a checkpoint, until it withdraws."""
     begun = datetime.now(UTC).isoformat(timespec="seconds")
-    driver = Driver(secrets.token_hex(8), _host(), os.getpid(), begun)
+    name = (_COMPACTS if compacts else "") + secrets.token_hex(8)
+    driver = Driver(name, _host(), os.getpid(), begun)
     location.write_once(_file(driver.name), sealed(driver.to_json()))
     return driver
 

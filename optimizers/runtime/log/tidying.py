@@ -1,7 +1,7 @@
 """Tidying a checkpoint: removing files that no batch needs, and rewriting several as one."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from optimizers.errors import CheckpointError
@@ -42,8 +42,13 @@ def unneeded(log: Log, keep: int, *, alone: bool) -> list[str]:
     return found
 
 
-def compact(log: Log, last: Commit | None) -> Commit | None:
+def compact(log: Log, last: Commit | None, check: Callable[[], object]) -> Commit | None:
     """Rewrite the state of each instance at a commit as one file; return the commit of that.
+
+    Args:
+        log: the log.
+        last: the commit.
+        check: is called just before the new commit; if it raises, nothing is committed.
 
     Raises:
         CheckpointError: another batch was committed meanwhile.
@@ -64,6 +69,7 @@ def compact(log: Log, last: Commit | None) -> Commit | None:
             f"batch {newest[0]} was committed in {log.location} while the state of batch "
             f"{last.batch} was being rewritten; nothing is changed: stop the job, then try again"
         )
+    check()
     compacted = replace(last, state=state, revision=last.revision + 1)
     log.write_commit(compacted)
     return compacted

@@ -3,6 +3,7 @@
 import csv
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,9 +14,10 @@ from optimizers.cli import main
 from optimizers.comparing.reference import Reference
 from optimizers.errors import CheckpointError
 from optimizers.folds import Count, Distinct, Emit
-from optimizers.runtime.log import live_drivers
+from optimizers.runtime.log import live_drivers, tidying
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.log.origins import Bounded, OfStream
+from optimizers.runtime.log.presence import Presence
 from optimizers.runtime.storage.location import Location
 from optimizers.topology import Topology
 
@@ -123,6 +125,61 @@ class TestCompactingBesideADriver:
         assert [driver] == checkpoint.drivers()
         with pytest.raises(CheckpointError, match="was rewritten since"):
             checkpoint.commit(replace(held, batch=held.batch + 1), after=held)
+
+    def test_that_begins_while_state_is_rewritten_is_refused(
+        self, checkpoint, folder, capsys, monkeypatch
+    ):
+        before, read, drivers = checkpoint.last_commit(), tidying.read_states, []
+
+        def begun_meanwhile(*arguments):
+            drivers.append(checkpoint.announce())
+            return read(*arguments)
+
+        monkeypatch.setattr(tidying, "read_states", begun_meanwhile)
+
+        assert 2 == main(["state", folder, "--compact"])
+
+        assert f"may be in use by {drivers[0]}" in capsys.readouterr().err
+        assert before == checkpoint.last_commit()
+        assert before.files <= set(checkpoint.location.list(""))
+        assert drivers == checkpoint.drivers()
+
+    def test_that_begins_at_the_moment_of_the_commit_keeps_its_files(
+        self, checkpoint, folder, capsys, monkeypatch
+    ):
+        held, write = checkpoint.last_commit(), Location.write_new
+
+        def begun_before(self, name, content):
+            checkpoint.announce()
+            write(self, name, content)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Location, "write_new", begun_before)
+            lines = shown(capsys, folder, "--compact")
+
+        assert "the files that were replaced stay" in lines[0]
+        assert held.files <= set(checkpoint.location.list(""))
+
+    def test_that_begins_meanwhile_goes_on_from_the_new_files(
+        self, checkpoint, folder, capsys, monkeypatch
+    ):
+        driver, clean, found = Presence(checkpoint), Checkpoint.clean, []
+
+        def begun_before(self, **options):
+            begun = threading.Thread(
+                target=lambda: (driver.begin(), found.append(checkpoint.last_commit()))
+            )
+            begun.start()
+            threads.append(begun)
+            return clean(self, **options)
+
+        threads = []
+        monkeypatch.setattr(Checkpoint, "clean", begun_before)
+        shown(capsys, folder, "--compact")
+        threads[0].join()
+
+        assert 1 == found[0].revision
+        assert found[0].files <= set(checkpoint.location.list(""))
 
     def test_that_is_gone_is_as_good_as_without(self, checkpoint, folder, capsys, monkeypatch):
         checkpoint.announce()

@@ -53,8 +53,11 @@ class TestTwoDrivers:
             driver.batch(rows(*range(100 * number, 100 * number + 9 - number)))
         reports = driver.run(rows(7))
         before = driver.results("a")
+        driver.coordinator.check_newest()
 
         driver.checkpoint.compact()  # as a command does that was not to be kept from it
+        with pytest.raises(CheckpointError, match=r"was rewritten since, by penstock state --comp"):
+            driver.coordinator.check_newest()
         driver.checkpoint.clean(keep=1)
         with pytest.raises(CheckpointError, match=r"state of batch 2, .* was rewritten since"):
             driver.coordinator.commit(driver.assigned, reports, 1.0)
