@@ -16,7 +16,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from optimizers.errors import InvalidValueError
+from optimizers.errors import CheckpointError, InvalidValueError
+from optimizers.runtime.log.mark import MARK, check_free, read_mark
 from optimizers.runtime.storage.location import Location
 from sketches.checks import whole
 
@@ -51,6 +52,8 @@ def recorded(  # noqa: PLR0913
     if not isinstance(tuples, pa.Table):
         raise InvalidValueError(f"tuples are a {type(tuples).__name__}; give an Arrow table")
     number = whole("rows", rows, at_least=1)
+    parts = whole("partitions", partitions, at_least=1)
+    _check_whose(location, source)
     content = pa.BufferOutputStream()
     with pa.ipc.new_file(content, tuples.schema) as writer:
         writer.write_table(tuples.combine_chunks())
@@ -71,9 +74,28 @@ def recorded(  # noqa: PLR0913
         .schema(from_arrow_schema(tuples.schema))
         .option("checkpoint", location.root)
         .option("source", source)
-        .option("partitions", str(whole("partitions", partitions, at_least=1)))
+        .option("partitions", str(parts))
         .load()
     )
+
+
+def _check_whose(location: Location, source: str) -> None:
+    """Refuse a folder in which it would be wrong to record a source.
+
+    Raises:
+        CheckpointError: there are files of others, or a checkpoint of a job without this source.
+    """
+    if not location.exists(MARK):
+        check_free(location)
+        return
+    identity = read_mark(location).identity
+    fed = {target for _, target, _ in identity.edges}
+    names = [name for name in identity.operators if name not in fed]
+    if source not in names:
+        raise CheckpointError(
+            f"the checkpoint {location} is of a job without a source {source!r}: it has "
+            f"{', '.join(map(repr, names))}; give this job a folder of its own, or name its source"
+        )
 
 
 def admit(location: Location, source: str, rows: int) -> None:

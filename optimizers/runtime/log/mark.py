@@ -117,6 +117,18 @@ def make(location: Location, mark: Mark) -> None:
     Raises:
         CheckpointError: something is there.
     """
+    check_free(location)
+    for folder in _FOLDERS:
+        location.make_folder(folder)
+    location.write_new(MARK, sealed(mark.to_json()))
+
+
+def check_free(location: Location) -> None:
+    """Refuse a folder that is no checkpoint, and holds what is not of one that is to be made.
+
+    Raises:
+        CheckpointError: something is there.
+    """
     for folder in (*_FOLDERS, SPARK):
         if location.list(folder):
             raise CheckpointError(
@@ -130,9 +142,6 @@ def make(location: Location, mark: Mark) -> None:
             f"{location} is not a checkpoint, and holds {_few(others)}; give the job an empty "
             f"folder, such as {location.root.rstrip('/')}/checkpoint"
         )
-    for folder in _FOLDERS:
-        location.make_folder(folder)
-    location.write_new(MARK, sealed(mark.to_json()))
 
 
 def _few(names: list[str], shown: int = 3) -> str:

@@ -8,7 +8,6 @@ from optimizers.runtime.storage.disk import NameTakenError, NoFenceError
 from optimizers.runtime.storage.fence import MADE_BY, PassingError, StoreFence, is_passing, refused
 from optimizers.runtime.storage.places import Place
 
-_BLOBS = ".blob.core.windows.net"
 _CONNECT, _ANSWER = 10, 30  # seconds
 _IDENTITIES = {
     "default": "DefaultAzureCredential",
@@ -27,7 +26,7 @@ class AzureFence(StoreFence):
     """
 
     def __init__(self, place: Place) -> None:
-        self._client = _client(place)
+        self._client = client_of(place)
 
     def put(self, path: str, content: bytes, token: str) -> None:
         """Ask for the blob to be made unless there is one."""
@@ -79,7 +78,8 @@ def _as_fence_errors() -> Iterator[None]:
         raise OSError(str(error)) from error
 
 
-def _client(place: Place) -> Any:
+def client_of(place: Place) -> Any:
+    """Return a client of the account's blobs."""
     try:
         from azure.storage.blob import BlobServiceClient  # noqa: PLC0415  # only the driver's
     except ImportError as error:
@@ -87,7 +87,7 @@ def _client(place: Place) -> Any:
             f"azure-storage-blob is not installed ({error}); pip install 'penstock[azure]'"
         ) from error
     account = place.host.partition(".")[0]
-    server = place.options.get("blob_storage_authority", _BLOBS)
+    server, _ = place.servers
     scheme = (
         "http" if place.options.get("enable_tls", "true").lower() in {"false", "0"} else "https"
     )
@@ -106,7 +106,8 @@ def _credential(place: Place) -> Any:
     """Return who asks, by the options that pyarrow takes."""
     options = place.options
     if place.secret is not None:
-        return place.secret
+        # With its name, which the client finds in the names of some clouds' servers only.
+        return {"account_name": place.host.partition(".")[0], "account_key": place.secret}
     kind = options.get("credential_kind", "default")
     if kind == "anonymous":
         return None

@@ -28,12 +28,13 @@ def disk_of(root: str) -> tuple[Disk, Place]:
         _check_mount(place)
     if place.kind is Kind.LOCAL:
         return LocalDisk(), place
-    files = _files_of(place)
+    files = files_of(place)
     hadoop = place.kind is Kind.HADOOP
     return RemoteDisk(files, _fence_of(place), whole=not hadoop, folders=hadoop), place
 
 
-def _files_of(place: Place) -> pyarrow.fs.FileSystem:
+def files_of(place: Place) -> pyarrow.fs.FileSystem:
+    """Return pyarrow's file system of a place that is not local."""
     if place.kind is Kind.S3 and _AT_ONCE not in place.options:
         at_once = FrozenMap({**place.options, _AT_ONCE: "true"})
         try:
@@ -45,12 +46,13 @@ def _files_of(place: Place) -> pyarrow.fs.FileSystem:
         return pyarrow.fs.FileSystem.from_uri(place.uri)[0]
     # pyarrow reads an account key in a URI, and then asks without it.
     scheme = "https" if place.encrypted else "http"
+    blobs, dfs = place.servers
     return pyarrow.fs.AzureFileSystem(
         place.host.partition(".")[0],
         account_key=place.secret,
-        blob_storage_authority=place.options.get("blob_storage_authority"),
+        blob_storage_authority=blobs,
         blob_storage_scheme=scheme,
-        dfs_storage_authority=place.options.get("dfs_storage_authority"),
+        dfs_storage_authority=dfs,
         dfs_storage_scheme=scheme,
     )
 

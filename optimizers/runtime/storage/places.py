@@ -8,7 +8,7 @@ options in a URI (``?region=...``) that Spark would take for a part of the path.
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -17,6 +17,8 @@ from sketches.values import FrozenMap
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(.*)", re.DOTALL)
 _VOLUMES = "/Volumes/"
+_HERE = "localhost"  # by RFC 8089, in a URI of a file, as good as no host
+_AZURE = "dfs.core.windows.net"  # where accounts are that are in no other cloud, as for pyarrow
 
 
 class Kind(Enum):
@@ -103,6 +105,8 @@ class Place:
             authority, slash, path = rest[2:].partition("/")
             path = slash + path
         user, secret, host = _parts(authority)
+        if scheme == "file" and host.lower() == _HERE:
+            host = ""
         given = dict(parse_qsl(options, keep_blank_values=True))
         place = cls(kind, scheme, host, _tidy(root, path), user, secret, FrozenMap(given))
         place._check(root)
@@ -118,6 +122,20 @@ class Place:
         if self.kind in {Kind.S3, Kind.GCS}:
             return f"{self.host}{self.path}".rstrip("/")
         return self.path
+
+    @property
+    def servers(self) -> tuple[str, str]:
+        """The servers of Azure's account, for blobs and for folders, without its name.
+
+        Clouds of some countries and OneLake have their own.
+        """
+        dfs = self.host.partition(".")[2]
+        blobs = ".".join("blob" if part == "dfs" else part for part in dfs.split("."))
+        options = self.options
+        return (
+            options.get("blob_storage_authority", f".{blobs}"),
+            options.get("dfs_storage_authority", f".{dfs}"),
+        )
 
     @property
     def encrypted(self) -> bool:
@@ -136,6 +154,12 @@ class Place:
     @property
     def uri(self) -> str:
         """The URI by which pyarrow finds the file system, of a place that is not local."""
+        account, _, cloud = self.host.partition(".")
+        if self.kind is Kind.AZURE and cloud != _AZURE:  # else pyarrow takes it for a server
+            blobs, dfs = self.servers
+            named = {"blob_storage_authority": blobs, "dfs_storage_authority": dfs}
+            options = FrozenMap({**self.options, **named})
+            return replace(self, host=f"{account}.{_AZURE}", options=options).uri
         return self._uri(_PYARROW.get(self.kind, self.scheme), self.options)
 
     @property
@@ -169,7 +193,7 @@ class Place:
         wanted = _HOST.get(self.kind)
         if wanted and (not self.host or (self.kind is Kind.AZURE and not self.user)):
             raise CheckpointError(f"{_shown(root)!r} is not whole: it needs {wanted}")
-        if self.kind is Kind.AZURE and not self.host.endswith(".dfs.core.windows.net"):
+        if self.kind is Kind.AZURE and "dfs" not in self.host.split(".")[1:-1]:
             raise CheckpointError(f"{_shown(root)!r} is not as Spark has it: it needs {wanted}")
         if self.kind is Kind.LOCAL and self.host:
             raise CheckpointError(

@@ -3,8 +3,11 @@
 import pyarrow as pa
 import pytest
 
+from optimizers import Topology
+from optimizers.errors import CheckpointError
+from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.location import Location
-from optimizers.spark import replay
+from optimizers.spark import SparkEngine, replay
 from optimizers.spark.replay import ReplayReader, admit
 
 
@@ -75,3 +78,31 @@ def test_nothing_is_written_where_spark_says_it(location):
     rows_between(source, {"row": 0}, source.latestOffset({"row": 0}, None))
 
     assert not location.exists("read/in")
+
+
+@pytest.mark.spark
+class TestWhoseFolderItIs:
+    TUPLES = pa.table({"k": ["a"]})
+
+    def test_nothing_is_recorded_among_the_files_of_others(self, spark, tmp_path):
+        (tmp_path / "notes.txt").write_text("ours")
+        engine = SparkEngine(checkpoint=tmp_path, spark=spark)
+
+        with pytest.raises(CheckpointError, match=r"is not a checkpoint, and holds 'notes.txt'"):
+            engine.replay("in", self.TUPLES, rows=1)
+
+        assert ["notes.txt"] == [path.name for path in tmp_path.iterdir()]
+
+    def test_nothing_is_recorded_for_a_job_without_this_source(self, spark, tmp_path):
+        engine = SparkEngine(checkpoint=tmp_path, spark=spark)
+        Checkpoint.create_or_open(
+            Location(tmp_path), Topology.source("posts").then("count", key="k")
+        )
+
+        with pytest.raises(CheckpointError, match=r"job without a source 'in': it has 'posts'"):
+            engine.replay("in", self.TUPLES, rows=1)
+
+        assert not (tmp_path / "recorded").exists()
+        engine.replay("posts", self.TUPLES, rows=1)
+        engine.replay("posts", self.TUPLES, rows=1)
+        assert (tmp_path / "recorded" / "posts.arrow").exists()

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.errors import CheckpointError
+from optimizers.runtime.storage.azure import client_of
 from optimizers.runtime.storage.location import Location
+from optimizers.runtime.storage.opening import files_of
 from optimizers.runtime.storage.places import KINDS, Place
 
 AZURE = "jobs@ours.dfs.core.windows.net"
@@ -53,6 +55,34 @@ AZURE = "jobs@ours.dfs.core.windows.net"
             "jobs/a",
             f"abfs://{AZURE}/a",
         ),
+        (
+            "abfss://jobs@ours.dfs.core.chinacloudapi.cn/a",
+            (
+                f"abfss://{AZURE}/a?blob_storage_authority=.blob.core.chinacloudapi.cn"
+                "&dfs_storage_authority=.dfs.core.chinacloudapi.cn"
+            ),
+            "jobs/a",
+            "abfss://jobs@ours.dfs.core.chinacloudapi.cn/a",
+        ),
+        (
+            "abfss://team@onelake.dfs.fabric.microsoft.com/our.Lakehouse/Files/a",
+            (
+                "abfss://team@onelake.dfs.core.windows.net/our.Lakehouse/Files/a"
+                "?blob_storage_authority=.blob.fabric.microsoft.com"
+                "&dfs_storage_authority=.dfs.fabric.microsoft.com"
+            ),
+            "team/our.Lakehouse/Files/a",
+            "abfss://team@onelake.dfs.fabric.microsoft.com/our.Lakehouse/Files/a",
+        ),
+        (
+            "abfss://jobs@ours.z12.dfs.storage.azure.net/a",
+            (
+                f"abfss://{AZURE}/a?blob_storage_authority=.z12.blob.storage.azure.net"
+                "&dfs_storage_authority=.z12.dfs.storage.azure.net"
+            ),
+            "jobs/a",
+            "abfss://jobs@ours.z12.dfs.storage.azure.net/a",
+        ),
         ("hdfs://name:8020/a", "hdfs://name:8020/a", "/a", "hdfs://name:8020/a"),
         ("hdfs:///a?user=me", "hdfs:///a?user=me", "/a", "hdfs:/a"),
         ("hdfs:/a", "hdfs:///a", "/a", "hdfs:/a"),
@@ -82,6 +112,19 @@ def test_what_is_mounted_is_a_folder_to_us_and_a_uri_to_spark(root, folder, spar
     assert (folder, spark) == (place.folder, place.spark)
 
 
+@pytest.mark.parametrize("key", ["", ":a%2Bkey%3D%3D"])
+@pytest.mark.parametrize("cloud", ["core.windows.net", "core.chinacloudapi.cn", "fabric.test.com"])
+def test_an_account_of_any_cloud_is_asked_for_there(cloud, key):
+    place = Place.read(f"abfss://jobs{key}@ours.dfs.{cloud}/a")
+
+    (made,) = files_of(place).__reduce__()[1]
+    assert "ours" == made["account_name"]
+    assert f".blob.{cloud}" == made["blob_storage_authority"]
+    assert f".dfs.{cloud}" == made["dfs_storage_authority"]
+    assert ("a+key==" if key else "") == made["account_key"]
+    assert f"https://ours.blob.{cloud}/" == client_of(place).url
+
+
 @pytest.mark.parametrize(
     ("root", "words"),
     [
@@ -95,10 +138,13 @@ def test_what_is_mounted_is_a_folder_to_us_and_a_uri_to_spark(root, folder, spar
         ("gs:a", "needs a bucket, as in gs://bucket/folder"),
         ("abfss://ours.dfs.core.windows.net/a", "needs container and account"),
         ("abfs://key:x@127.0.0.1:10000/c/a", "not as Spark has it"),
+        ("abfss://c@a.blob.core.windows.net/a", "not as Spark has it"),
+        ("abfss://c@dfs.core.windows.net/a", "not as Spark has it"),
         ("hdfs:a", "does not say which folder; write hdfs:///folder"),
         ("hdfs://name", "does not say which folder"),
         ("file:a", "does not say which folder"),
         ("file://host/a", "names the host 'host'"),
+        ("dbfs://localhost/a", "names the host 'localhost'"),
         ("s3://b/a/../c", "'.' and '..' name no folder in a URI"),
     ],
 )
