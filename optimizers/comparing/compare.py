@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimizers.comparing.comparison import Comparison
-from optimizers.control.engine import Engine
+from optimizers.control.engine import Engine, check_engine
 from optimizers.error_boundary import front_door
 from optimizers.optimizer import Optimizer
 from optimizers.plugins import default_engine
@@ -70,6 +70,8 @@ def compare(  # noqa: PLR0913
     from optimizers.comparing.runner import check_variants, run_comparison  # noqa: PLC0415
 
     check_variants(variants, warm_up)
+    if engine is not None:
+        check_engine(engine)
     with default_engine() if engine is None else nullcontext(engine) as given:
         return run_comparison(
             topology, source, variants, engine=given, warm_up=warm_up, title=title, watch=watch

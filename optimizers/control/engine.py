@@ -13,6 +13,7 @@ from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.history import Totals
 from optimizers.control.plan_outline import PlanOutline
 from optimizers.control.summary import BatchSummary
+from optimizers.errors import InvalidValueError
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
 from optimizers.plan import Plan
@@ -62,6 +63,16 @@ class JobRun(Protocol):
     @property
     def summary(self) -> "RunSummary":
         """The summary of these batches: a table, and a JSON document."""
+
+
+def check_engine(engine: Any) -> None:
+    """Refuse anything but an engine that comparisons can be run on."""
+    if isinstance(engine, type) or not callable(getattr(engine, "harness", None)):
+        remedy = f"make one, by {engine.__name__}(...)" if isinstance(engine, type) else "give one"
+        raise InvalidValueError(
+            f"engine={engine!r} is not an engine; {remedy}, such as SparkEngine(checkpoint=...), "
+            "or leave it out"
+        )
 
 
 class Engine(Protocol):

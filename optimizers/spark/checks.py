@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, TimestampType
+from pyspark.sql.types import DataType, TimestampType, YearMonthIntervalType
 
 from grouping.grouping import Grouping
 from grouping.key_batch import KeyBatch
@@ -44,13 +44,24 @@ def check_session(session: Any) -> None:
             f"spark={_shown(session)} is not a session; give SparkSession.builder.getOrCreate(), "
             "or leave it out"
         )
+    check_running(session)
+
+
+def check_running(session: SparkSession) -> None:
+    """Refuse a session that was stopped."""
+    if session.sparkContext._jsc is None:  # noqa: SLF001  # PySpark has no other way
+        raise InvalidValueError(
+            "the session of Spark was stopped; make another by SparkSession.builder.getOrCreate(), "
+            "read the rows by it, and give it to the engine"
+        )
 
 
 def check_checkpoint(folder: Any) -> str | Location:
     """Return the folder of a checkpoint: as text, or unchanged if it is a location."""
     if isinstance(folder, Location):
         return folder
-    if not isinstance(folder, str | os.PathLike) or isinstance(os.fspath(folder), bytes):
+    is_path = isinstance(folder, str | os.PathLike) and folder != ""
+    if not is_path or isinstance(os.fspath(folder), bytes):
         raise InvalidValueError(
             f"checkpoint={_shown(folder)} is not a folder; give its path, or its URI"
         )
@@ -155,7 +166,8 @@ def listed(batches: Any) -> Iterable[Any]:
     """Return the batches of a bounded run; a single one needs no list around it."""
     if isinstance(batches, DataFrame | Mapping):
         return [batches]
-    if isinstance(batches, str | bytes) or not isinstance(batches, Iterable) or _is_table(batches):
+    alone = isinstance(batches, str | bytes | Column) or _is_table(batches)
+    if alone or not isinstance(batches, Iterable):
         check_frame("batches", batches)
     return batches  # type: ignore[no-any-return]
 
@@ -185,12 +197,26 @@ def check_streams(streams: Mapping[str, Any]) -> None:
                 f"{what} is bounded, and no stream; use run() for it, or read it by "
                 "spark.readStream"
             )
+        check_types(what, rows)
 
 
 def check_batch(sources: Mapping[str, Any]) -> None:
     """Refuse anything but bounded rows of a batch."""
     for source, rows in sources.items():
-        check_bounded(rows, f"what source {source!r} is given", "use start() for it")
+        what = f"what source {source!r} is given"
+        check_bounded(rows, what, "use start() for it")
+        check_types(what, rows)
+
+
+def check_types(what: str, rows: DataFrame) -> None:
+    """Refuse a column of a type that Python has no arrays for."""
+    for column in rows.schema:
+        if isinstance(column.dataType, YearMonthIntervalType):
+            raise InvalidValueError(
+                f"{what}: column {column.name!r} is of type {column.dataType.simpleString()}, "
+                "which pyarrow cannot read; cast it to string, or extract its years and months "
+                "as ints"
+            )
 
 
 def check_frame(what: str, rows: Any) -> None:

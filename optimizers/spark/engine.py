@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,6 +31,8 @@ from optimizers.spark.sources import Sources, by_source, united
 from optimizers.spark.streaming import StreamingRun
 from optimizers.strategies.fixed import Fixed
 from optimizers.topology import Topology
+from sketches.checks import seed as checked_seed
+from sketches.checks import whole
 
 __all__ = ["Run", "SparkEngine", "StreamingRun"]
 
@@ -83,6 +85,9 @@ class SparkEngine(Asking):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "checkpoint", checks.check_checkpoint(self.checkpoint))
+        object.__setattr__(self, "keep", whole("keep", self.keep, at_least=1))
+        if self.seed is not None:
+            object.__setattr__(self, "seed", checked_seed(self.seed))
         if self.spark is not None:
             checks.check_session(self.spark)
         if self.cluster is not None:
@@ -235,10 +240,13 @@ class SparkEngine(Asking):
 
     def harness(self, topology: Topology) -> SparkHarness:
         """Return the setting of a comparison of optimizers on a job; see `compare`."""
-        return SparkHarness(self, topology)
+        return SparkHarness(replace(self, spark=self._session()), topology)
 
     def _session(self) -> SparkSession:
-        return self.spark or local_session()
+        if self.spark is None:
+            return local_session()
+        checks.check_running(self.spark)  # it may have been stopped since
+        return self.spark
 
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
@@ -15,6 +16,7 @@ from optimizers.control.summary import BatchSummary
 from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.storage.location import Location
+from optimizers.spark.checks import check_types
 from optimizers.spark.cutting import sliced
 from optimizers.spark.executors import HostReader
 from optimizers.spark.session import local_session
@@ -66,9 +68,11 @@ class SparkHarness:
         """Record a batch, given the rows of each source.
 
         Raises:
-            InvalidValueError: a source has a stream.
+            InvalidValueError: a source has a stream, or columns that Python cannot read.
         """
         for name, given in rows.items():
+            if isinstance(given, DataFrame):
+                check_types(f"what source {name!r} is given", given)
             if _is_frame(given) and given.isStreaming:
                 raise InvalidValueError(
                     f"the rows of source {name!r} are a stream, which ends for no variant; give a "

@@ -21,6 +21,7 @@ from optimizers.control.provisioning import Provisioning
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary
+from optimizers.error_boundary import front_door
 from optimizers.errors import CheckpointError, DeliveryError
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
@@ -185,10 +186,12 @@ class Run:
         """The summary of the last batches, as on any engine: a table, and a JSON document."""
         return RunSummary.of(self)
 
+    @front_door
     def state(self, operator: str) -> pa.Table:
         """Return the state of a keyed operator as the last batch left it: keys and results."""
         return results_of(self._topology, operator, self._checkpoint.read(operator))
 
+    @front_door
     def outputs(self) -> dict[str, pa.Table]:
         """Return the job's output of the last batch, by operator."""
         return outputs_of(self._checkpoint)
@@ -208,6 +211,7 @@ class Run:
             self.rest()
             raise
 
+    @front_door
     def execute(self, sources: Sources, name: str | None = None) -> None:
         """Run the next batch; where a plan admits less of a source, piece by piece.
 

@@ -112,6 +112,7 @@ class StreamingRun:
             if self.query is query:
                 return True
 
+    @front_door
     def stop(self, patience: float | None = None) -> None:
         """Stop the job after the present batch, which is handed out as well.
 

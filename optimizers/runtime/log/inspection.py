@@ -82,7 +82,7 @@ def operator_state(
         StateError: two instances have the same key.
     """
     keyed = {name: known.key for name, known in identity.operators.items() if known.key}
-    if operator not in keyed:
+    if operator not in list(keyed):  # which takes a value of any type
         raise UnknownNameError.among("operator with a key", operator, keyed)
     names = keyed[operator]
     tables = [read_states(location, files) for files in commit.state.get(operator, ()) if files]

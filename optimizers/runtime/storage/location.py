@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from optimizers.errors import CheckpointError
+from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.runtime.storage.disk import (
     TEMPORARY,
     Content,
@@ -90,9 +90,11 @@ class Location:
         spark: str | None = None,
         one_driver: bool = False,
     ) -> None:
-        given = os.fspath(root)
-        if not given:
-            raise CheckpointError("location '' is not a folder; give its path or its URI")
+        given = _text_of(root)
+        if spark is not None and not isinstance(spark, str):
+            raise InvalidValueError(f"spark={spark!r} is not a text; give a URI, or leave it out")
+        if not isinstance(one_driver, bool):  # any text would be true, and end all fencing
+            raise InvalidValueError(f"one_driver={one_driver!r} is not a bool; give True or False")
         if not isinstance(root, str):  # a path, even with colons in it
             given = os.path.abspath(given)  # noqa: PTH100  # resolve() would follow links
         place = Place.read(given)
@@ -311,6 +313,16 @@ class Location:
 
 def _again(kind: type[Location], root: str, spark: str, one_driver: bool) -> Location:  # noqa: FBT001
     return kind(root, spark=spark, one_driver=one_driver)
+
+
+def _text_of(root: Any) -> str:
+    """Return a path or a URI as text."""
+    given = os.fspath(root) if isinstance(root, str | os.PathLike) else root
+    if not isinstance(given, str):
+        raise InvalidValueError(f"location {root!r} is not a folder; give its path or its URI")
+    if not given:
+        raise CheckpointError("location '' is not a folder; give its path or its URI")
+    return given
 
 
 def _tidy_uri(spark: str) -> str:

@@ -1,6 +1,7 @@
 """What is not as it must be at the front door: refused in one line of ours, with the remedy."""
 
 import tempfile
+import traceback
 from pathlib import Path
 
 import pandas as pd
@@ -38,6 +39,8 @@ JOB = Topology.source("in").then("n", key="k", apply=Count())
 TABLE = pa.table({"k": ["a"], "v": [1]})
 PANDAS = pd.DataFrame({"k": ["a"], "v": [1]})
 
+AGE = "make_ym_interval(1, 2)"
+
 # Libraries that are not there for the tests, told by where their classes are.
 POLARS = type("DataFrame", (), {"__module__": "polars.dataframe.frame"})()
 CONNECT = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
@@ -58,6 +61,7 @@ def given(spark, tmp_path_factory):
         ticked = bounded.withColumnRenamed("x", "a`b")
         twice = bounded.select("k", "v", "k")
         nearly = bounded.select("k", "v", functions.col("k").alias("K"))
+        aged = bounded.withColumn("x", functions.expr(AGE))
         listed = bounded.select("k", functions.array("v").alias("all"))
         engine = property(lambda _: SparkEngine(checkpoint=tempfile.mkdtemp(), spark=spark))
 
@@ -201,6 +205,44 @@ class TestRowsAtADoor:
         (lambda g: g.engine.run(JOB, [CONNECT]), InvalidValueError, IS_CONNECT),
         (lambda g: g.engine.run(JOB, {"in": PANDAS}), InvalidValueError, IS_TABLE),
         (lambda g: g.engine.run(JOB, 7), InvalidValueError, "batches is 7, not a DataFrame"),
+        (
+            lambda g: g.engine.run(JOB, functions.col("k")),
+            InvalidValueError,
+            "batches is a Column of pyspark, not a DataFrame",
+        ),
+        (
+            lambda g: g.engine.run(JOB, [functions.col("k")]),
+            InvalidValueError,
+            "source 'in' is given is a Column of pyspark, not a DataFrame",
+        ),
+        (
+            lambda g: g.engine.run(JOB, g.aged),
+            InvalidValueError,
+            r"source 'in' is given: column 'x' is of type interval year to month, .*cast it to st",
+        ),
+        (
+            lambda g: g.engine.start(JOB, g.streamed.withColumn("x", functions.expr(AGE))),
+            InvalidValueError,
+            "column 'x' is of type interval year to month, which pyarrow cannot read; cast it",
+        ),
+        (
+            lambda g: compare(JOB, [g.aged], {"hash": None}, engine=g.engine, warm_up=0),
+            InvalidValueError,
+            "column 'x' is of type interval year to month",
+        ),
+        (
+            lambda g: compare(JOB, [TABLE], {"hash": None}, engine="spark", warm_up=0),
+            InvalidValueError,
+            r"engine='spark' is not an engine; give one, such as SparkEngine\(checkpoint=\.\.\.\)",
+        ),
+        (
+            lambda g: compare(JOB, [TABLE], {"hash": None}, engine=SparkEngine, warm_up=0),
+            InvalidValueError,
+            r"is not an engine; make one, by SparkEngine\(\.\.\.\)",
+        ),
+        (lambda g: g.engine.run(JOB, g.rows).state(5), UnknownNameError, "operator with a key 5; kno"),
+        (lambda g: g.engine.run(JOB, g.rows).state("in"), UnknownNameError, "'in'; known: 'n'"),
+        (lambda g: g.engine.run(JOB, g.rows).state(["n"]), UnknownNameError, "known: 'n'"),
         (lambda g: g.engine.run(JOB, [g.twice]), InvalidValueError, "2 columns are called 'k'"),
         (
             lambda g: g.engine.run(JOB, g.streamed),
@@ -278,6 +320,8 @@ def test_a_door_refuses(given, call, error, words):
 
     assert isinstance(raised.value, PenstockError)
     assert "\n" not in str(raised.value)
+    assert raised.value.__suppress_context__
+    assert 3 > len(traceback.extract_tb(raised.value.__traceback__)[1:])
 
 
 @pytest.mark.parametrize(
@@ -286,6 +330,11 @@ def test_a_door_refuses(given, call, error, words):
         ({"checkpoint": None}, "checkpoint=None is not a folder"),
         ({"checkpoint": 7}, "checkpoint=7 is not a folder"),
         ({"checkpoint": b"/here"}, "checkpoint=b'/here' is not a folder"),
+        ({"checkpoint": ""}, "checkpoint='' is not a folder; give its path, or its URI"),
+        ({"keep": "2"}, "keep='2' is not a whole number; give an int"),
+        ({"keep": 0}, "keep=0 is out of range; it must be at least 1"),
+        ({"seed": "x"}, "seed='x' is not a whole number; give an int"),
+        ({"seed": -1}, "seed=-1 is out of range"),
         ({"cluster": 4}, r"cluster=4 is not a Cluster; make one, such as Cluster.uniform\(4\)"),
         ({"cluster": ["a"]}, "is not a Cluster"),
         ({"spark": "local"}, "spark='local' is not a session"),
@@ -301,6 +350,23 @@ def test_a_door_refuses(given, call, error, words):
 def test_an_engine_refuses_settings(settings, words):
     with pytest.raises(InvalidValueError, match=words):
         SparkEngine(**{"checkpoint": "/nowhere", **settings})
+
+
+def test_a_session_that_was_stopped_is_said_to_be(spark, given, monkeypatch):
+    engine = given.engine
+    with monkeypatch.context() as stopped:
+        stopped.setattr(spark.sparkContext, "_jsc", None)  # as stop() leaves it
+        for call in (
+            lambda: SparkEngine(checkpoint="/nowhere", spark=spark),
+            lambda: engine.run(JOB, given.rows),
+            lambda: engine.start(JOB, given.streamed),
+            lambda: engine.replay("in", TABLE, rows=1),
+            lambda: compare(JOB, [TABLE], {"hash": None}, engine=engine, warm_up=0),
+        ):
+            with pytest.raises(InvalidValueError, match=r"Spark was stopped; make another by"):
+                call()
+
+    assert [{"k": "a", "count": 1}] == engine.run(JOB, given.rows).state("n").to_pylist()
 
 
 def test_paths_are_taken_as_paths(spark, given, tmp_path):

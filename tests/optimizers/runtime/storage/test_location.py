@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from optimizers.errors import CheckpointError
+from optimizers.errors import CheckpointError, InvalidValueError
 from optimizers.runtime.storage.disk import NameTakenError
 from optimizers.runtime.storage.fence import StoreFence
 from optimizers.runtime.storage.local import LocalDisk
@@ -308,7 +308,9 @@ def test_a_location_travels_and_means_the_same_from_another_folder(tmp_path, mon
     assert str(tmp_path / "relative") == str(here)
 
 
-@pytest.mark.parametrize("form", ["file://{}", "file:{}"])
+@pytest.mark.parametrize(
+    "form", ["file://{}", "file:{}", "file://localhost{}", "FILE://LocalHost{}"]
+)
 def test_a_local_uri_is_the_local_folder(tmp_path, form):
     (tmp_path / "a b").mkdir()
     (tmp_path / "a b" / "c").write_bytes(b"x")
@@ -323,6 +325,33 @@ def test_a_local_uri_is_the_local_folder(tmp_path, form):
 def test_a_location_without_a_name_is_refused():
     with pytest.raises(CheckpointError, match="is not a folder; give its path or its URI"):
         Location("")
+
+
+class Bytes:
+    """A path that is bytes."""
+
+    def __fspath__(self):
+        return b"/here"
+
+
+@pytest.mark.parametrize(
+    ("root", "options", "words"),
+    [
+        (5, {}, "location 5 is not a folder; give its path or its URI"),
+        (None, {}, "location None is not a folder"),
+        (b"/here", {}, "location b'/here' is not a folder"),
+        (Bytes(), {}, "is not a folder"),
+        ("/here", {"spark": 5}, "spark=5 is not a text; give a URI, or leave it out"),
+        ("/here", {"one_driver": "false"}, "one_driver='false' is not a bool; give True or False"),
+        ("/here", {"one_driver": 1}, "one_driver=1 is not a bool"),
+        ("/here", {"one_driver": None}, "one_driver=None is not a bool"),
+    ],
+)
+def test_a_location_of_another_kind_is_refused(root, options, words):
+    with pytest.raises(InvalidValueError) as refused:
+        Location(root, **options)
+
+    assert words in str(refused.value)
 
 
 class Flat:
