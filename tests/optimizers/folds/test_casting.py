@@ -1,7 +1,7 @@
 """Columns in other forms of their type, and columns with more text than fits offsets of 32 bits.
 
 What is too much is lowered to a few bytes here, so that all ways through are taken. A try with
-more than 2 GiB takes minutes and 20 GiB of memory; it stands in `tests/benchmarks/two_gib.py`.
+more than 2 GiB takes minutes and 8 GiB of memory: `python tests/benchmarks/two_gib.py`.
 """
 
 import datetime as dt
