@@ -240,7 +240,11 @@ class TestRowsAtADoor:
             InvalidValueError,
             r"is not an engine; make one, by SparkEngine\(\.\.\.\)",
         ),
-        (lambda g: g.engine.run(JOB, g.rows).state(5), UnknownNameError, "operator with a key 5; kno"),
+        (
+            lambda g: g.engine.run(JOB, g.rows).state(5),
+            UnknownNameError,
+            "operator with a key 5; kno",
+        ),
         (lambda g: g.engine.run(JOB, g.rows).state("in"), UnknownNameError, "'in'; known: 'n'"),
         (lambda g: g.engine.run(JOB, g.rows).state(["n"]), UnknownNameError, "known: 'n'"),
         (lambda g: g.engine.run(JOB, [g.twice]), InvalidValueError, "2 columns are called 'k'"),

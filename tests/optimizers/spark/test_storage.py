@@ -1,14 +1,22 @@
 """Checkpoints where Spark and Python name one folder differently, and on an object store."""
 
 import itertools
+import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from object_stores import s3_server
 
 from optimizers import Topology as Job
+from optimizers.cli import main
 from optimizers.errors import CheckpointError
+from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.disk import NameTakenError, NoFenceError
 from optimizers.spark import Location, SparkEngine
 from optimizers.spark.hadoop import HadoopGuard, location_in
@@ -66,9 +74,62 @@ def test_a_stream_goes_on_where_it_was_by_two_names(spark, mounted, tmp_path):
     assert {"mounted", "in"} == {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_recording_is_played_back_by_two_names(spark, mounted):
-    import pyarrow as pa  # noqa: PLC0415
+FILES, LAST_BEFORE = 5, 1
+VICTIM = """
+import sys
+from optimizers import Topology
+from optimizers.spark import Location, SparkEngine, local_session
+folder, name, source = sys.argv[1:]
+link = "spark.hadoop.fs.viewfs.mounttable.table.link./jobs"
+spark = local_session(1, quick_start=True, settings={link: "file:" + folder})
+job = Topology.source("in", parallelism=2).then("by_user", key="user", parallelism=2)
+stream = spark.readStream.schema("user bigint").option("maxFilesPerTrigger", 1).parquet(source)
+engine = SparkEngine(checkpoint=Location(folder + "/job", spark=name + "/job"), spark=spark)
+engine.start(job, stream, each_batch=lambda rows, batch: print(batch, flush=True)).wait()
+"""
 
+
+def test_a_job_whose_driver_is_killed_is_compacted_and_goes_on_by_two_names(
+    spark, tmp_path, mounted, capsys
+):
+    folder, name = mounted
+    source, users = tmp_path / "in", [[n * n % (7 + part) for n in range(30)] for part in range(9)]
+    source.mkdir()
+    for part in range(FILES):
+        pq.write_table(pa.table({"user": users[part]}), source / f"{part}.parquet")
+    with subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(folder), "viewfs://table/jobs", str(source)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # with its Java, and its workers
+    ) as victim:
+        for line in victim.stdout:
+            if int(line) == LAST_BEFORE:
+                break
+        os.killpg(victim.pid, signal.SIGKILL)
+    root = str(folder / "job")
+    (left,) = Checkpoint.open(Location(root)).drivers()
+    assert victim.pid == left.pid
+    assert 0 == main(["state", root, "--compact"])  # as it is known to be gone
+    assert "compacted" in capsys.readouterr().out
+
+    for part in range(FILES, FILES + 2):
+        pq.write_table(pa.table({"user": users[part]}), source / f"{part}.parquet")
+    run = SparkEngine(checkpoint=Location(root, spark=f"{name}/job"), spark=spark).start(
+        JOB,
+        spark.readStream.schema("user bigint").parquet(str(source)),
+        trigger={"availableNow": True},
+    )
+    assert run.wait(120)
+
+    expected = Counter(user for part in users[: FILES + 2] for user in part)
+    assert expected == state_of(run.run)
+    assert 0 == main(["state", root, "--compact"])
+    assert expected == state_of(run.run)
+    assert [] == Checkpoint.open(Location(root)).drivers()
+
+
+def test_a_recording_is_played_back_by_two_names(spark, mounted):
     folder, name = mounted
     here = Location(folder / "job", spark=f"{name}/job")
     engine = SparkEngine(checkpoint=here, spark=spark)
