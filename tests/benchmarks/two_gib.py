@@ -1,7 +1,7 @@
 """Text of more than 2 GiB in one instance: in the tuples of one batch, and in state.
 
 Arrow counts the bytes of most columns of text in 32 bits, so all that puts texts together has to
-see to it. The tests lower the limit to a few bytes; here it is passed as it is, in the process itself::
+see to it. The tests lower the limit to a few bytes; here it is passed as it is, in this process::
 
     python tests/benchmarks/two_gib.py
 
