@@ -57,7 +57,7 @@ class Albic(Optimizer):
         max_load_distance: how far a node may be from the mean before groups move, as a share of
             the mean (of the heaviest stage).
         resource: which load is to be even, ``"cpu"``, ``"memory"`` or ``"network"``; None for the
-            one of which the largest share is in use.
+            one of which the largest share is in use, or for tuples where CPU time is not known.
         by_stage: whether each stage is to be even by itself, as on Spark; else the sum of all, as
             in engines where they run at the same time.
         nodes: how many nodes there may be, as in ``(2, 10)``; None where their number is not
@@ -143,13 +143,13 @@ class Albic(Optimizer):
         reason = hindrance(topology)
         if reason:
             return self.idle(reason)
-        loads = GroupLoads.of(topology, statistics, self.resource, self.lasting)
+        old = Layout.of(topology, cluster, current)
+        loads = GroupLoads.of(old, cluster, statistics, self.resource, self.lasting)
         if loads is None:
             return Plan()
         if loads.lacking:
             text = f"nothing moves: the loads of {' and '.join(loads.lacking)} were not observed"
             return Plan(notes=(self.note("the job", text),))
-        old = Layout.of(topology, cluster, current)
         if self.rule is None:
             return _Proposal(self, old, old, cluster, loads, statistics).plan
         # 1. Nodes without instances get some, and the best plan for the nodes that are there.

@@ -5,15 +5,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optimizers.cluster import Cluster
+from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
 from optimizers.past import RESOURCES
 from optimizers.statistics import Statistics
-from optimizers.strategies.parts.group_layout import movable
+from optimizers.strategies.parts.group_layout import GroupLayout, movable
 from optimizers.topology import Topology
 from sketches.arrays import Floats
+from sketches.values import FrozenMap
 
 TUPLES = "tuples"
-"""What counts as load where no resource is known: how many tuples came."""
+"""What counts as load where CPU time is not known: how many tuples came."""
+
+_NEARLY = 0.8
+"""Of what a node has: where that is in use, a resource may run out."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +48,29 @@ class GroupLoads:
 
     @classmethod
     def of(
-        cls, topology: Topology, statistics: Statistics, resource: str | None, lasting: float
+        cls,
+        layout: Layout,
+        cluster: Cluster,
+        statistics: Statistics,
+        resource: str | None,
+        lasting: float,
     ) -> "GroupLoads | None":
         """Return the loads that were observed; None if there are none.
 
         Args:
-            topology: the job as it runs.
+            layout: the job as it is laid out.
+            cluster: the machines.
             statistics: what was seen.
-            resource: of which resource; None for the one of which the largest share is in use.
+            resource: of which resource; None for the `bottleneck`.
             lasting: what earlier epochs count.
         """
+        topology = layout.topology
         operators = [topology.operator(name) for name in topology.order]
         wanted = [operator.name for operator in operators if movable(topology, operator)]
         seen = {name: statistics.groups[name] for name in wanted if name in statistics.groups}
         if not seen:
             return None
-        chosen = resource or bottleneck(seen)
+        chosen = resource or bottleneck(seen, _fullest(layout, cluster, seen))
         loads, state, variances = {}, {}, {}
         for name, groups in seen.items():
             now = getattr(groups, chosen)
@@ -73,17 +86,43 @@ class GroupLoads:
         return cls(chosen, loads, state, variances, lacking)
 
 
-def bottleneck(seen: Mapping[str, GroupStatistics]) -> str:
-    """Return the resource of which most is used in all, of those known of all operators.
+def bottleneck(
+    seen: Mapping[str, GroupStatistics], fullest: Mapping[str, float] = FrozenMap()
+) -> str:
+    """Return the resource whose load is to be even: the one of which most is used in all.
 
-    Where none is, as of work too light to be measured on nodes of unknown size, it is tuples.
+    Where CPU time is not known of all operators, nothing can be compared with it. Then it is
+    tuples, which stand for it, unless a node has nearly no more of what is known.
+
+    Args:
+        seen: the key groups of each operator.
+        fullest: by resource, what share is in use of what the fullest node has.
     """
     totals = {}
-    for resource in RESOURCES:
+    for resource in (*RESOURCES, TUPLES):
         loads = [getattr(groups, resource) for groups in seen.values()]
         if all(each is not None for each in loads):
             totals[resource] = sum(float(each.sum()) for each in loads)
+    tuples = totals.pop(TUPLES, None)
+    if "cpu" not in totals:
+        short = [each for each in totals if fullest.get(each, 0.0) >= _NEARLY]
+        if short or tuples is not None:
+            return max(short, key=lambda each: fullest[each], default=TUPLES)
     return max(totals, key=lambda resource: totals[resource], default=TUPLES)
+
+
+def _fullest(
+    layout: Layout, cluster: Cluster, seen: Mapping[str, GroupStatistics]
+) -> dict[str, float]:
+    """Return by resource what share is in use of what the fullest node has, as far as known."""
+    groups = GroupLayout(layout, cluster, tuple(seen))
+    found = {}
+    for resource in RESOURCES:
+        loads = {name: getattr(each, resource) for name, each in seen.items()}
+        if all(each is not None for each in loads.values()):
+            held = np.bincount(groups.current, groups.row(loads), len(groups.nodes))
+            found[resource] = float((held / groups.capacities).max(initial=0.0))
+    return found
 
 
 def _smoothed(now: Floats, earlier: Floats, lasting: float) -> Floats:

@@ -37,10 +37,11 @@ def placed_at_once(
     reason = hindrance(topology)
     if reason:
         return optimizer.idle(reason)
-    loads = GroupLoads.of(topology, statistics, resource=None, lasting=0.0)
+    layout = Layout.of(topology, cluster, asked.current)
+    loads = GroupLoads.of(layout, cluster, statistics, resource=None, lasting=0.0)
     if loads is None or loads.lacking:
         return Plan()
-    groups = GroupLayout(Layout.of(topology, cluster, asked.current), cluster, loads.names)
+    groups = GroupLayout(layout, cluster, loads.names)
     budget = MigrationBudget.of(budget)
     load = groups.row(loads.loads)
     if not load.any():

@@ -186,6 +186,34 @@ def test_where_no_resource_is_known_tuples_are_the_load():
     assert "not observed what share of a node" in str(scaling.notes)
 
 
+@pytest.mark.parametrize(("memory", "by"), [(0.01, "tuples"), (0.5, "tuples"), (0.9, "memory")])
+def test_memory_is_no_bottleneck_where_cpu_is_not_known_unless_a_node_is_nearly_full(memory, by):
+    """It was: of what was known, most was used, though the processors were busy all the time."""
+    state = np.roll(UNEVEN, 4)
+    share = state * memory / 12  # the fullest node has groups of 12
+    groups = {
+        name: GroupStatistics(
+            memory=share / 2, network=EVEN * 1e-3, state_bytes=state, tuples=tuples * 1e6
+        )
+        for name, tuples in (("a", UNEVEN), ("b", EVEN))
+    }
+
+    plan = Albic(budget="100 %").plan(JOB, CLUSTER, Statistics(groups=groups), Plan())
+
+    assert f"load is uneven, by {by}" in [note.text for note in plan.notes]
+    loads = UNEVEN if by == "tuples" else state
+    assert np.bincount(plan.placement["a"].groups, loads, 3).max() <= 9
+
+
+def test_cpu_known_of_one_operator_only_is_not_compared_with_memory_of_both():
+    a = GroupStatistics(cpu=UNEVEN, memory=EVEN / 99, state_bytes=EVEN, tuples=UNEVEN * 1e6)
+    b = GroupStatistics(memory=EVEN / 99, state_bytes=EVEN, tuples=EVEN * 1e6)
+
+    plan = Albic(budget="100 %").plan(JOB, CLUSTER, Statistics(groups={"a": a, "b": b}), Plan())
+
+    assert "load is uneven, by tuples" in [note.text for note in plan.notes]
+
+
 def test_operators_whose_keys_do_not_go_with_their_groups_are_left_out():
     for routing in (
         RoutingTable([1, 2], [0, 1], 3),
