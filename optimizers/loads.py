@@ -65,8 +65,8 @@ class GroupStatistics(_Columns):
             what the link carries both ways in that time.
         state_bytes: how much state each holds at the end.
         tuples: how many tuples each received.
-        seconds: how many CPU seconds the operator's own work on them took, without the fixed cost
-            of its calls, see `InstanceStatistics.fixed`.
+        seconds: how many CPU seconds they took, from taking in to sending on, without the fixed
+            cost of each task, see `InstanceStatistics.fixed`.
         bytes_in: how large the tuples were that each received.
         bytes_out: how large the tuples were that each sent.
         remote_in: how large those were of ``bytes_in`` that came from other hosts.
@@ -125,8 +125,12 @@ class InstanceStatistics(_Columns):
             the host. None for an instance that was on several hosts, as partitions of a source can
             be, or whose host is not known; None for all where nodes are virtual.
         tuples: how many tuples each received; a source: how many it let in.
-        seconds: how many CPU seconds its own work on them took.
-        fixed: how many of those were the fixed cost of its calls.
+        seconds: how many CPU seconds its tasks took, all in all.
+        receiving: how many of those went to taking in what arrived, to state, to observing, and to
+            whatever else is neither the operator's own work nor `shipping`.
+        shipping: how many of those went to routing and packing what it emitted.
+        fixed: how many of those do not grow with the tuples, as it takes to call a function or to
+            write a file.
         state_bytes: how much state each holds at the end; 0 for an operator that keeps none.
         resident: how much of that stays in memory from batch to batch.
         bytes_in: how large the tuples were that each received from other operators.
@@ -142,6 +146,8 @@ class InstanceStatistics(_Columns):
     hosts: tuple[str | None, ...] | None = None
     tuples: Floats | None = None
     seconds: Floats | None = None
+    receiving: Floats | None = None
+    shipping: Floats | None = None
     fixed: Floats | None = None
     state_bytes: Floats | None = None
     resident: Floats | None = None

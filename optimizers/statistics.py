@@ -48,15 +48,17 @@ class OperatorStatistics:
 
     Attributes:
         tuples: how many tuples it received (a source: how many it let in).
-        seconds: for how many CPU seconds its instances were busy with them, together.
+        seconds: for how many CPU seconds its instances were at its own work on them, together.
         state_bytes: how much state it holds at the end.
         hottest_key: the share of its tuples that had the most frequent key, from 0 to 1; None
             where that was not observed.
         emitted: how many tuples it emitted; each counts once, also where several edges carry it.
             This and the following are None where they were not observed.
         shipping: CPU seconds of its instances for routing and packing what they emitted.
-        wall: the same work in wall-clock time: other than `seconds`, it includes waiting for a core
+        wall: its own work in wall-clock time: other than `seconds`, it includes waiting for a core
             or for another service.
+        receiving: CPU seconds of its instances for all that is neither `seconds` nor `shipping`:
+            taking in what arrived, state, observing.
     """
 
     tuples: float = 0.0
@@ -66,13 +68,14 @@ class OperatorStatistics:
     emitted: float | None = None
     shipping: float | None = None
     wall: float | None = None
+    receiving: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("tuples", "seconds", "state_bytes"):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
         share = optional_amount("hottest_key", self.hottest_key, up_to=1.0)
         object.__setattr__(self, "hottest_key", share)
-        for name in ("emitted", "shipping", "wall"):
+        for name in ("emitted", "shipping", "wall", "receiving"):
             object.__setattr__(self, name, optional_amount(name, getattr(self, name)))
 
     @property

@@ -37,6 +37,8 @@ class OperatorSummary:
         remote_in: how many bytes each got from other hosts; empty likewise.
         remote_out: how many bytes each sent to other nodes; empty likewise.
         state_bytes: how much state each held when it last looked; empty likewise.
+        receiving: CPU seconds of its instances for all that is not in `busy`: taking in what
+            arrived, state, observing; None where the engine does not know.
     """
 
     operator: str
@@ -52,6 +54,7 @@ class OperatorSummary:
     remote_in: tuple[float, ...] = ()
     remote_out: tuple[float, ...] = ()
     state_bytes: tuple[float, ...] = ()
+    receiving: float | None = None
 
     def __post_init__(self) -> None:
         if self.spread_by not in _SPREAD_BY:
@@ -88,6 +91,7 @@ class OperatorSummary:
             record.strings("nodes"),
             record.strings("hosts"),
             *(record.floats(name) for name in ("remote_in", "remote_out", "state_bytes")),
+            record.optional("receiving", float),
         )
 
 
@@ -153,7 +157,10 @@ def operator_summary(job: Topology, name: str, batches: Sequence[BatchSummary]) 
     for one in mine:
         tuples[one.number] += one.tuples
         busy[one.number] += one.seconds + one.shipping
-    walls = [one.wall for one in mine if one.wall is not None]
+    walls, others = (
+        [each for each in column if each is not None]
+        for column in ([one.wall for one in mine], [one.receiving for one in mine])
+    )
     return OperatorSummary(
         name,
         tuple(tuples),
@@ -167,6 +174,7 @@ def operator_summary(job: Topology, name: str, batches: Sequence[BatchSummary]) 
         remote_in=_added(mine, count, lambda one: one.remote_in),
         remote_out=_added(mine, count, lambda one: one.remote_out),
         state_bytes=_last(mine, count, lambda one: one.state_bytes),
+        receiving=sum(others) if others and len(others) == len(mine) else None,
     )
 
 

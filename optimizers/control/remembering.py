@@ -40,7 +40,7 @@ class Remembering:
         self._batches += 1
         self._taken_over += summary.taken_over
         for instance in summary.instances:
-            worked = instance.seconds + instance.shipping
+            worked = instance.seconds + instance.shipping + (instance.receiving or 0.0)
             self._tuples[instance.operator] += instance.tuples
             self._busy[instance.operator] += worked
             self._nodes[instance.node] += worked

@@ -78,6 +78,8 @@ class InstanceSummary:
         remote_out: how many bytes it sent to other nodes; None likewise, and where tasks ran on
             other hosts than was planned.
         state_bytes: how much state it held at the end; None where it did not look.
+        receiving: CPU seconds of its task for all that is neither `seconds` nor `shipping`: taking
+            in what arrived, state, observing; None where the engine does not know.
     """
 
     operator: str
@@ -93,6 +95,7 @@ class InstanceSummary:
     remote_in: float | None = None
     remote_out: float | None = None
     state_bytes: float | None = None
+    receiving: float | None = None
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,14 @@ from sketches.keys import Pairs
 from sketches.space_saving import SpaceSaving
 
 _COUNTED_AT_ONCE = 1 << 14  # rows
-_SUMMED = "tuples", "seconds", "emitted", "shipping", "wall"  # over the tasks of an operator
+_SUMMED = (
+    "tuples",
+    "seconds",
+    "emitted",
+    "shipping",
+    "wall",
+    "receiving",
+)  # over the tasks of an operator
 _FLOW = "rows", "bytes", "local_rows", "local_bytes", "parcels"
 
 

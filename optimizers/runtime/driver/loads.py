@@ -1,6 +1,7 @@
 """The loads of key groups and instances in an epoch, added up from the reports of its batches."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.runtime.driver.sent_bytes import unsure_senders
 from optimizers.runtime.driver.state_sizes import HeldState
 from optimizers.runtime.observe.call_models import ModelOf
-from optimizers.runtime.observe.call_sums import FACTORS
+from optimizers.runtime.observe.call_sums import CallModel
 from optimizers.runtime.task.reports import Reports
 from sketches.arrays import Floats, Indices
 
@@ -27,7 +28,20 @@ _BY_GROUP = {
     "bytes_out": "group_out",
     "remote_out": "group_remote_out",
 }
-_BY_TASK = ("tuples", "seconds", "calls", "bytes_out", "remote_out")
+_PARTS = ("seconds", "receiving", "shipping")
+"""What the CPU seconds of a task add up from."""
+
+_BY_TASK = (
+    "tuples",
+    "calls",
+    "call_seconds",
+    "reading_in",
+    "bytes_out",
+    "remote_out",
+    *_PARTS,
+)
+_BY_INSTANCE = ("keys", "measured", "held")
+"""Facts on key groups that are added up by instance as well."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,9 @@ class LoadCollector:
             known.seconds,
             tuple(hosts) if any(host is not None for host in hosts) else None,
             tuples=sums["tuples"],
-            seconds=sums["seconds"],
+            seconds=_whole(sums),
+            receiving=sums["receiving"],
+            shipping=sums["shipping"],
             fixed=self._fixed(name, known),
             state_bytes=None if state is None else state[0],
             resident=None if state is None else state[1],
@@ -142,14 +158,26 @@ class LoadCollector:
         working = tasks[reports.numbers("calls")[tasks] > 0]
         held, sizes = (reports.vectors(each).taken(working).values for each in _HELD)
         sums["held"] += np.bincount(held, sizes, number)
+        # The same by instance, for what its calls had to do.
+        count = len(self._layout.homes[name].nodes)
+        owns = self._instances.setdefault(name, self._nothing(count))
+        own, work = reports.numbers("instance")[tasks], reports.numbers("instance")[working]
+        for fact, column in (("keys", "group_keys"), ("measured", "group_seconds")):
+            told = reports.vectors(column).taken(tasks)
+            owns[fact] += np.bincount(own[told.rows], told.values, count)
+        told = reports.vectors("held_bytes").taken(working)
+        owns["held"] += np.bincount(work[told.rows], told.values, count)
+
+    @staticmethod
+    def _nothing(count: int) -> dict[str, Floats]:
+        facts = (*_BY_TASK, *_BY_INSTANCE, "bytes_in", "remote_in")
+        return {fact: np.zeros(count) for fact in facts}
 
     def _add_instances(self, reports: Reports, name: str, tasks: Indices) -> None:
         """Add the work of each instance of an operator, and note where it was."""
         count = len(self._layout.homes[name].nodes)
         numbers = reports.numbers("instance")[tasks]
-        sums = self._instances.setdefault(
-            name, {fact: np.zeros(count) for fact in (*_BY_TASK, "bytes_in", "remote_in")}
-        )
+        sums = self._instances.setdefault(name, self._nothing(count))
         for fact in _BY_TASK:
             sums[fact] += np.bincount(numbers, reports.numbers(fact)[tasks], count)
         self._hosts.setdefault(name, [None] * count)
@@ -188,36 +216,80 @@ class LoadCollector:
     def _group_seconds(self, name: str, known: Known) -> Floats | None:
         """Return CPU seconds by key group, without what calls take; None where not known.
 
-        Seconds that were measured key by key are known. The rest is divided by tuples, keys and
-        state.
+        Seconds that were measured key by key are known. Of the rest, the call model says how much
+        grows with what comes. It is divided as the model says, where that is sure of each group,
+        else by tuples: all cost about the same. What it took to read parcels goes by their bytes.
         """
         sums, model = self._groups[name], known.model_of(name)
-        measured = sums["measured"]
         by_key = "measured" not in self._unknown[name]
-        if not by_key:
-            measured = np.zeros(len(measured))
+        measured = sums["measured"] if by_key else np.zeros(len(sums["measured"]))
+        own = self._instances[name]
         if model is not None:
             amounts = np.column_stack(
                 [np.zeros(len(measured)), sums["tuples"], sums["keys"], sums["held"]]
             )
-            seconds: Floats = measured + model.seconds(amounts)
-            if 2.0 * model.uncertainty(amounts).sum() <= _ERROR * seconds.sum():
+            grows = model.seconds(amounts) * self._pace(name, model)
+            seconds: Floats = measured + grows + self._read_in(name)
+            allowed = _ERROR * seconds.sum()
+            if 2.0 * model.uncertainty(amounts).sum() <= allowed:
                 return seconds
-        worked = float(self._instances[name]["seconds"].sum())
+            whole = amounts.sum(axis=0, keepdims=True)
+            if 2.0 * float(model.uncertainty(whole)[0]) <= allowed:
+                return measured + _divided(float(grows.sum()), sums["tuples"]) + self._read_in(name)
+        worked = float(_whole(own).sum())
         return measured if by_key and measured.sum() >= (1.0 - _ERROR) * worked else None
 
+    def _read_in(self, name: str) -> Floats:
+        """Return by key group the CPU seconds to read what arrived."""
+        sums = self._groups[name]
+        known = "bytes_in" not in self._unknown[name] and sums["bytes_in"].any()
+        reading = float(self._instances[name]["reading_in"].sum())
+        return _divided(reading, sums["bytes_in" if known else "tuples"])
+
+    def _pace(self, name: str, model: CallModel) -> float:
+        """Return how many times what the model says calls took this time."""
+        own = self._instances[name]
+        modelled = float(model.seconds(_amounts(own)).sum())
+        worked = float(own["call_seconds"].sum())
+        return worked / modelled if worked and modelled else 1.0
+
     def _fixed(self, name: str, known: Known) -> Floats | None:
-        """Return how many seconds the calls of each instance took for themselves."""
-        sums = self._instances[name]
-        if not sums["seconds"].any():
-            return np.zeros(len(sums["seconds"]))
-        model = known.model_of(name)
-        if model is None or (sums["seconds"][sums["calls"] == 0] > 0).any():
+        """Return how many CPU seconds of each instance do not grow with what comes to it."""
+        own, model = self._instances[name], known.model_of(name)
+        whole = _whole(own)
+        if not whole.any():
+            return np.zeros(len(whole))
+        if model is None or (whole[own["calls"] == 0] > _IDLE * whole.sum()).any():
             return None
-        call = np.eye(1, FACTORS)
-        taken = sums["calls"] * float(model.seconds(call)[0])
-        sure = 2.0 * float(model.uncertainty(call)[0]) <= _ERROR * float(model.seconds(call)[0])
-        return np.minimum(taken, sums["seconds"]) if sure else None
+        amounts = _amounts(own)
+        amounts[:, 0] = 0.0
+        grows = own["measured"] + model.seconds(amounts) * self._pace(name, model)
+        if self._layout.topology.operator(name).keyed:  # else the call is the task
+            grows += own["reading_in"]
+        fixed = np.maximum(whole - grows, 0.0)
+        error = 2.0 * float(model.uncertainty(amounts.sum(axis=0, keepdims=True))[0])
+        return fixed if error <= _ERROR * float(fixed.sum()) else None
+
+
+_IDLE = 0.01
+"""The share of an operator's CPU time that an instance to which nothing came may have."""
+
+
+def _whole(sums: Mapping[str, Floats]) -> Floats:
+    """Return the CPU seconds of tasks."""
+    found: Floats = np.sum([sums[part] for part in _PARTS], axis=0)
+    return found
+
+
+def _amounts(own: Mapping[str, Floats]) -> Floats:
+    """Return by instance its calls, tuples, keys and bytes of state, as call models have them."""
+    return np.column_stack([own[fact] for fact in ("calls", "tuples", "keys", "held")])
+
+
+def _divided(amount: float, weights: Floats) -> Floats:
+    """Return an amount divided by weights."""
+    total = float(weights.sum())
+    return weights * (amount / total) if total else np.zeros(len(weights))
 
 
 _HELD = ("held_groups", "held_bytes")

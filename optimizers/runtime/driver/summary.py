@@ -43,6 +43,7 @@ def summary_of(  # noqa: PLR0913, PLR0917
         _remote_in(reports, layout),
         _remote_out(reports, layout),
         _state_bytes(reports),
+        reports.numbers("receiving").tolist(),
     ]
     instances = tuple(
         InstanceSummary(*each) for each in zip(operators, numbers, nodes, *columns, strict=True)

@@ -6,7 +6,7 @@ from optimizers.runtime.observe.call_sums import SUMS, CallModel
 from optimizers.runtime.task.reports import Reports
 from sketches.arrays import Floats
 
-_LASTING = 0.5
+_LASTING = 0.8
 """What calls count once another epoch has come after theirs."""
 
 

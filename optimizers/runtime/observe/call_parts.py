@@ -16,6 +16,7 @@ from sketches.arrays import Codes
 
 _EVERY = 8  # batches
 _PART = 8  # of the keys are tried
+_MOST = 1 << 12  # tuples or so; what grows with them is seen in whole batches
 
 
 class Part(NamedTuple):
@@ -42,11 +43,15 @@ def part_of(
         state: the state before the batch.
     """
     turns, rest = divmod(turn, _EVERY)
+    if turn < _EVERY:  # at first nothing is known
+        turns, rest = divmod(turn, 2)
     if rest != 1 or len(places) < 2:
         return None
     kind, share = turns % 3, turns // 3 % _PART
-    # 1. A stretch of the ring; all of it where there are few keys.
+    # 1. A stretch of the ring; of few keys, so many as there are.
     width = max(1, len(places) // (_PART // 2 if kind == 1 else _PART))
+    most = _MOST * (4 if kind == 1 else 1) * len(places) // max(1, len(numbers))
+    width = min(width, max(1, most))
     first = share * (len(places) - width) // (_PART - 1)
     rows = np.flatnonzero((numbers >= first) & (numbers < first + width))
     # 2. With all of its tuples, or one of four; and with its state, or as if all keys were new.

@@ -9,11 +9,15 @@ and one that was held up by something else counts for little.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketches.arrays import Floats
+
+Call: TypeAlias = tuple[float, float, float, float]
+"""The tuples, the keys and the bytes of state of a call, and how many seconds it took."""
 
 FACTORS = 4  # the call itself, its tuples, its keys, its bytes of state
 _SIZE = FACTORS + 1
@@ -25,8 +29,8 @@ SUMS = len(_UPPER[0])
 """How many numbers calls add up to."""
 
 
-def call_sums(calls: Iterable[tuple[float, float, float, float]]) -> Floats:
-    """Return what calls add up to: each told by its tuples, keys, bytes of state and seconds."""
+def call_sums(calls: Iterable[Call]) -> Floats:
+    """Return what calls add up to."""
     given = np.array(list(calls), dtype=np.float64).reshape(-1, FACTORS)
     if not len(given):
         return np.zeros(SUMS)

@@ -15,7 +15,7 @@ from optimizers.folds.each_key import EachKey
 from optimizers.folds.fold import Fold
 from optimizers.layout import Instance
 from optimizers.runtime.observe.call_parts import part_of
-from optimizers.runtime.observe.call_sums import call_sums
+from optimizers.runtime.observe.call_sums import Call
 from optimizers.runtime.observe.group_loads import Arrived, GroupsSeen, groups_seen
 from optimizers.runtime.observe.hot_keys import hot_keys
 from optimizers.runtime.observe.probes import KeysSeen
@@ -45,6 +45,27 @@ from sketches.arrays import Floats, Parts
 
 
 @dataclass(slots=True)
+class Tried:
+    """A part of a batch that was worked on once more, see `call_parts`.
+
+    Attributes:
+        tuples: the tuples in it.
+        keys: how many keys those are of.
+        state: how many bytes of state there were afterwards.
+        seconds: CPU seconds that it took.
+        emitted: what would be emitted.
+        groups: the key group of each row of that, where known.
+    """
+
+    tuples: pa.Table
+    keys: int
+    state: int
+    seconds: float
+    emitted: pa.Table | None
+    groups: Parts | None
+
+
+@dataclass(slots=True)
 class KeyedWork:
     """What a keyed instance has done in a batch, for the report.
 
@@ -62,8 +83,12 @@ class KeyedWork:
         state_size: how many bytes of state the instance holds, and how many of them stay in
             memory; empty if it did not look.
         held: the same by key group; empty likewise, or if that is not observed.
-        calls: by how many calls of the fold.
-        call_sums: what calls took, see `optimizers.runtime.observe.call_sums`.
+        unpacking: CPU seconds to unpack the tuples.
+        folding: CPU seconds of the fold, and of telling what it was.
+        call: the tuples, keys and bytes of state of the fold, and the seconds, as a negative
+            number, that were measured key by key; None of a fold whose seconds cannot be told so.
+        trying: CPU seconds to try a part of it.
+        tried: the part that was tried, if one was.
     """
 
     seconds: float = 0.0
@@ -78,8 +103,27 @@ class KeyedWork:
     groups: GroupsSeen = field(default_factory=GroupsSeen)
     state_size: tuple[int, ...] = ()
     held: Floats = field(default_factory=no_reals)
-    calls: int = 0
-    call_sums: Floats = field(default_factory=no_reals)
+    unpacking: float = 0.0
+    folding: float = 0.0
+    trying: float = 0.0
+    call: Call | None = None
+    tried: Tried | None = None
+
+    def told(self, shipping: float) -> list[Call]:
+        """Return what it took from unpacking to sending, of all tuples and of those tried.
+
+        Args:
+            shipping: CPU seconds to send what was emitted.
+        """
+        if self.call is None:
+            return []
+        tuples, keys, state, measured = self.call
+        seconds = measured + self.unpacking + self.folding + shipping
+        calls = [(tuples, keys, state, seconds)]
+        if self.tried is not None:
+            tried = self.tried
+            calls.append((len(tried.tuples), tried.keys, tried.state, tried.seconds))
+        return calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +174,9 @@ class KeyedInstance:
         self.done.keeping += time.perf_counter() - started
         emitted, groups = None, None
         if tuples is not None and len(tuples):
+            spent = time.process_time()
             state, changed, emitted, groups = self._fold(state, tuples, arrived or Arrived())
+            self.done.folding = time.process_time() - spent - self.done.trying
             changes.append(changed)
         if state is not None and any(map(len, changes)):
             started = time.perf_counter()
@@ -269,30 +315,45 @@ class KeyedInstance:
             self.done.groups = groups_seen(
                 groups, folded.numbers, counts, tuples, arrived, folded.seconds
             )
-            self._try(fold, state, tuples, folded)
+            self.done.call = self._told(fold, folded, len(tuples))
+            started = time.process_time()
+            self.done.tried = self._try(fold, state, tuples, folded)
+            self.done.trying = time.process_time() - started
             groups = None if folded.senders is None else groups[folded.senders]
         return folded.state, folded.changes, folded.emitted, groups
 
-    def _try(self, fold: Fold, state: pa.Table | None, tuples: pa.Table, folded: Folded) -> None:
-        """Note what the call took; now and then, try what a part of it takes, to tell it apart."""
+    def _told(self, fold: Fold, folded: Folded, tuples: int) -> Call | None:
+        """Return what the call was of, to be told with its seconds; None where they cannot be."""
         if not (fold.even or isinstance(fold, EachKey)):
-            return  # what its keys take may differ, and cannot be told by how many they are
-        measured = 0.0 if folded.seconds is None else float(folded.seconds.sum())
-        calls = [
-            (len(tuples), len(folded.places), folded.state.nbytes, self.done.seconds - measured)
-        ]
+            return None  # what its keys take may differ, and cannot be told by how many they are
+        return tuples, len(folded.places), folded.state.nbytes, -_measured(folded)
+
+    def _try(
+        self, fold: Fold, state: pa.Table | None, tuples: pa.Table, folded: Folded
+    ) -> Tried | None:
+        """Now and then, do a part of the same once more, to learn what grows with what."""
         part = part_of(
             self.ticket.batch + self.instance.number, folded.numbers, folded.places, state
         )
-        if part is not None:
-            chosen = take_rows(tuples, part.rows)
-            started = time.process_time()
-            tried = self._folding.folded(harmless(fold), part.state, chosen)
-            seconds = time.process_time() - started
-            seconds -= 0.0 if tried.seconds is None else float(tried.seconds.sum())
-            calls.append((len(chosen), len(tried.places), tried.state.nbytes, seconds))
-        self.done.calls = 1
-        self.done.call_sums = call_sums(calls)
+        if part is None or self.done.call is None:
+            return None
+        chosen = take_rows(tuples, part.rows)
+        started = time.process_time()
+        tried = self._folded_again(harmless(fold), part.state, chosen)
+        tried.seconds += time.process_time() - started
+        return tried
+
+    def _folded_again(self, fold: Fold, state: pa.Table | None, tuples: pa.Table) -> Tried:
+        """Fold some tuples as `_fold` does, for nothing; what was measured by key is taken off."""
+        tried = self._folding.folded(fold, state, tuples)
+        counts = np.bincount(tried.numbers, minlength=len(tried.places))
+        hot_keys(tried.codes, counts)
+        senders = None
+        if tried.groups is not None:
+            groups_seen(tried.groups, tried.numbers, counts, tuples, Arrived(), tried.seconds)
+            senders = None if tried.senders is None else tried.groups[tried.senders]
+        own = -_measured(tried)
+        return Tried(tuples, len(tried.places), tried.state.nbytes, own, tried.emitted, senders)
 
     def _typed(self, fold: Fold, tuples: pa.Table, state: pa.Table | None) -> pa.Table:
         """Return tuples whose columns have a type, also where they hold nothing but nulls."""
@@ -347,3 +408,8 @@ class KeyedInstance:
         most = self.work.settings.resident_each
         chain = file.after(files)
         cache.keep(self.work.location, self.instance, chain, state, most=most)
+
+
+def _measured(folded: Folded) -> float:
+    """Return the CPU seconds that were measured key by key."""
+    return 0.0 if folded.seconds is None else float(folded.seconds.sum())

@@ -44,6 +44,7 @@ class Outbox:
         place: the machine that this runs on; by default the node of the instance.
 
     Attributes:
+        edges: the edges.
         sent: what was sent.
         seconds: CPU seconds for routing and packing it.
         observed: what was observed of it, once all is sent.
@@ -60,6 +61,7 @@ class Outbox:
         place: str | None = None,
     ) -> None:
         layout, source = work.layout, edges[0].source
+        self.edges = edges
         self.sent = FlowCounter()
         self.seconds = 0.0
         self.observed: list[Sighting] = []

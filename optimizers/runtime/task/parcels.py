@@ -9,7 +9,7 @@ and a receiver can put what it got in the order in which it was sent, however it
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ REPORT = -1
 
 # Bytes of parcels that are handed on together: few, so that others may work on them meanwhile.
 _AT_ONCE = 1 << 20
+_LEAST_ALONE = 1 << 16  # bytes: to hand on fewer takes longer than what it tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +107,19 @@ def packed(tuples: pa.RecordBatch) -> Any:
     return sink.getvalue()
 
 
-def as_batches(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+Sending: TypeAlias = Parcel | None
+"""A parcel, or that all before are to be handed on: their sender wants to know what that takes."""
+
+
+def as_batches(parcels: Iterable[Sending]) -> Iterator[pa.RecordBatch]:
     """Turn parcels into record batches of a bounded size."""
     waiting: list[Parcel] = []
     size = 0
     for parcel in parcels:
-        waiting.append(parcel)
-        size += parcel.size
-        if size >= _AT_ONCE:
+        if parcel is not None:
+            waiting.append(parcel)
+            size += parcel.size
+        if size >= (_AT_ONCE if parcel is not None else _LEAST_ALONE):
             yield _as_batch(waiting)
             waiting, size = [], 0
     if waiting:

@@ -89,6 +89,10 @@ class TaskReport:
         emitted: how many it emitted.
         seconds: CPU seconds of the operator's own work.
         shipping: CPU seconds for routing and packing what it emitted.
+        receiving: CPU seconds of the task that are in neither: for taking in what arrived, state,
+            observing, and whatever else it takes to run it.
+        reading_in: how many of those went by until it had read what arrived.
+        call_seconds: CPU seconds of what `call_sums` tells of.
         wall: seconds of the operator's own work by the clock on the wall.
         keeping: seconds by that clock to read state, take keys over, and write what changed.
         reading: seconds that it waited for rows of its source.
@@ -134,6 +138,9 @@ class TaskReport:
     emitted: Whole = 0
     seconds: Real = 0.0
     shipping: Real = 0.0
+    receiving: Real = 0.0
+    reading_in: Real = 0.0
+    call_seconds: Real = 0.0
     wall: Real = 0.0
     keeping: Real = 0.0
     reading: Real = 0.0

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,19 +16,27 @@ from optimizers.errors import DeliveryError, FoldError, PenstockError
 from optimizers.folds.rows import Batches
 from optimizers.layout import Instance
 from optimizers.operators import Edge, OnError, columns_of
-from optimizers.runtime.observe.call_sums import call_sums
+from optimizers.runtime.observe.call_sums import Call, call_sums
 from optimizers.runtime.observe.cost_meter import meter_for
 from optimizers.runtime.observe.group_loads import Arrived
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.collecting import collector, passed_on
+from optimizers.runtime.task.fact_columns import no_reals
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.keyed import KeyedInstance, KeyedWork
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.output import write_output
 from optimizers.runtime.task.output_file import OutputFile
-from optimizers.runtime.task.parcels import REPORT, Parcel, as_batches, from_batches
+from optimizers.runtime.task.parcels import (
+    REPORT,
+    Parcel,
+    Sending,
+    as_batches,
+    from_batches,
+)
+from optimizers.runtime.task.rehearsal import rehearse
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.runtime.work import Ticket, Work, stateless_function
@@ -102,7 +111,8 @@ def run_task(  # noqa: PLR0913
 
 def _parcels(
     work: Work, stage: int, instance: Instance, worker: "Worker", batches: Iterable[pa.RecordBatch]
-) -> Iterator[Parcel]:
+) -> Iterator[Sending]:
+    started = time.process_time()
     mine: list[Parcel] = []
     reports: list[Parcel] = []
     for parcel in from_batches(batches):
@@ -113,13 +123,13 @@ def _parcels(
         else:
             _check_address(work, instance, parcel)
             mine.append(parcel)
+    worker.reading_in = time.process_time() - started
     yield from passed_on(work.layout, stage, reports)
     mine.sort(key=lambda parcel: parcel.order)
     for parcel in mine:
         worker.received.add(parcel, local=parcel.place == worker.place)
     if work.topology.operator(instance.operator).keyed:
-        tables = [_unpacked(work, parcel) for parcel in mine]
-        yield from worker.work_at_once(tables, Arrived.of(mine, worker.place))
+        yield from worker.work_at_once(mine)
     else:
         yield from worker.work_through(
             (batch, work.topology.edges[parcel.edge])
@@ -181,6 +191,7 @@ class Worker:
     Attributes:
         place: the machine, or the node that stands for it.
         received: the parcels that arrived for it.
+        reading_in: CPU seconds until all of them were read.
     """
 
     def __init__(  # noqa: PLR0913
@@ -194,6 +205,10 @@ class Worker:
         host: str | None = None,
     ) -> None:
         self._began = time.monotonic()  # a clock that all processes of a machine share
+        self._cpu_began = time.process_time()
+        self._sending = self._sending_began = 0.0
+        self._is_attached = False
+        self.reading_in = 0.0
         self._known_as = known_as
         self._host = host
         self.place = work.layout.node_of(instance) if host is None else host
@@ -216,7 +231,6 @@ class Worker:
         self.received = FlowCounter()
         self._tuples = self._emitted = 0
         self._seconds = self._wall = self._reading = 0.0
-        self._calls: list[tuple[float, float, float, float]] = []
         edges = work.topology.outputs(instance.operator)
         attached = work.layout.attached
         self._outbox = self._outbox_of([edge for edge in edges if edge.target not in attached])
@@ -225,7 +239,7 @@ class Worker:
         ]
         self._output: list[pa.RecordBatch] = []
 
-    def let_in(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:
+    def let_in(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Sending]:
         """Do the work of a source on its rows, which it may have to wait for."""
         return self.work_through((batch, None) for batch in self._awaited(iter(batches)))
 
@@ -238,23 +252,30 @@ class Worker:
                 return
             yield batch
 
-    def work_through(self, batches: Iterable[Arrival]) -> Iterator[Parcel]:
+    def work_through(self, batches: Iterable[Arrival]) -> Iterator[Sending]:
         """Do the work of an operator without a key, batch by batch."""
         for batch, edge in batches:
             yield from self._take(batch, edge)
         yield from self._finish()
 
-    def work_at_once(self, tables: list[pa.Table], arrived: Arrived) -> Iterator[Parcel]:
+    def work_at_once(self, parcels: list[Parcel]) -> Iterator[Sending]:
         """Do the work of a keyed operator on all its tuples of the batch."""
+        started = time.process_time()
         with self._place_noted():
-            where = f"tuples of operator {self._operator.name!r}"
-            tuples = joined(tables, where) if tables else None
+            tuples = self._joined(parcels)
+            unpacking = time.process_time() - started
             self._tuples = 0 if tuples is None else len(tuples)
             keyed = KeyedInstance(
                 self._work, self._ticket, self._instance, self._attempt, self._bad
             )
-            emitted, groups = keyed.run(tuples, arrived)
+            emitted, groups = keyed.run(tuples, Arrived.of(parcels, self.place))
             self._keyed = keyed.done
+            started, tuples = time.process_time(), None  # to let go takes time as well
+            self._keyed.unpacking = unpacking + time.process_time() - started
+            if keyed.done.tried is not None:
+                where = (self._work, self._instance, self._sender, self._attempt, self.place)
+                rehearse(keyed.done.tried, len(parcels), self._outbox, where)
+        self._sending_began = time.process_time()
         if emitted is not None:
             first = 0
             for batch in emitted.to_batches():
@@ -269,7 +290,6 @@ class Worker:
             yield from self._emit(batch)
             return
         results = self._results(batch, () if edge is None else columns_of(edge.key))
-        before = self._seconds
         while True:
             started, began = time.process_time(), time.perf_counter()
             with self._place_noted():
@@ -279,8 +299,6 @@ class Worker:
             if emitted is None:
                 break
             yield from self._emit(emitted)
-        if self._meter is None:  # which hands tuples over in more calls than one
-            self._calls.append((len(batch), 0.0, 0.0, self._seconds - before))
 
     def _results(self, batch: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """Return what the operator makes of tuples, having measured it if they have a key."""
@@ -306,15 +324,22 @@ class Worker:
         if self._outbox is None and not self._attached and self._work.settings.keep_output:
             self._output.append(tuples)
 
-    def _finish(self) -> Iterator[Parcel]:
+    def _finish(self) -> Iterator[Sending]:
         if self._outbox is not None:
             yield from self._with_place(self._outbox.finish())
         for _, worker in self._attached:
             yield from worker._finish()  # noqa: SLF001
+        if self._outbox is not None and not self._is_attached:
+            started = time.process_time()
+            yield None
+            self._outbox.seconds += time.process_time() - started
+        if self._operator.keyed:
+            self._sending = time.process_time() - self._sending_began - self._attached_spent()
         output: tuple[OutputFile, ...] = ()
         if self._output:
             output = (write_output(self._work.location, self._attempt, self._output),)
-        report = self._report((*output, *self._bad.finish()))
+        files = (*output, *self._bad.finish())
+        report = self._report(files)
         stage = self._work.layout.stage_of[self._instance.operator]
         yield report.to_parcel(collector(self._work.layout, stage, self._sender))
 
@@ -322,7 +347,9 @@ class Worker:
         """Put together what all parts of the task have done; nothing else fills a report."""
         keyed, box = self._keyed, self._outbox
         sent = FlowCounter() if box is None else box.sent
-        return TaskReport(
+        calls = self._told_calls()
+        out, remote_out = self._sent_by_group()
+        report = TaskReport(
             operator=self._instance.operator,
             instance=self._instance.number,
             sender=self._sender,
@@ -330,6 +357,8 @@ class Worker:
             emitted=self._emitted,
             seconds=self._seconds + keyed.seconds,
             shipping=0.0 if box is None else box.seconds,
+            reading_in=self.reading_in,
+            call_seconds=calls[0][-1] if calls else 0.0,
             wall=self._wall + keyed.wall,
             keeping=keyed.keeping,
             reading=self._reading,
@@ -347,15 +376,16 @@ class Worker:
             bytes_out=sent.bytes,
             remote_out=sent.bytes - sent.local_bytes,
             state_size=np.array(keyed.state_size, dtype=np.int64),
-            calls=keyed.calls + len(self._calls),
-            call_sums=call_sums(self._calls) if self._calls else keyed.call_sums,
+            calls=min(1, len(calls)),
+            call_sums=call_sums(calls) if calls else no_reals(),
             groups=keyed.groups.groups,
             group_tuples=keyed.groups.tuples,
             group_keys=keyed.groups.keys,
             group_seconds=keyed.groups.seconds,
             group_in=keyed.groups.bytes_in,
             group_remote_in=keyed.groups.remote_in,
-            **self._sent_by_group(),
+            group_out=out,
+            group_remote_out=remote_out,
             held_groups=np.flatnonzero(keyed.held),
             held_bytes=keyed.held[keyed.held > 0],
             output=output,
@@ -368,26 +398,59 @@ class Worker:
                 *(() if self._meter is None else self._meter.tell()),
             ],
         )
+        return replace(report, receiving=self._receiving())
 
-    def _sent_by_group(self) -> dict[str, Floats]:
-        """Return what was sent of the key groups that had tuples; nothing where not known."""
+    def _spent(self) -> float:
+        """Return the CPU seconds of own work and of sending, with those of who is attached."""
+        own = self._seconds + self._keyed.seconds
+        own += 0.0 if self._outbox is None else self._outbox.seconds
+        return own + self._attached_spent()
+
+    def _attached_spent(self) -> float:
+        return sum(worker._spent() for _, worker in self._attached)  # noqa: SLF001
+
+    def _receiving(self) -> float:
+        """Return the CPU seconds of the task that nobody in it accounts for."""
+        if self._is_attached:
+            return 0.0
+        return max(0.0, time.process_time() - self._cpu_began - self._spent())
+
+    def _told_calls(self) -> list[Call]:
+        """Return what the task took, and what the part of it took that was tried, if it was."""
+        if self._operator.keyed:
+            return self._keyed.told(self._sending)
+        if self._meter is not None or self._is_attached:
+            return []  # timed tuples come in more calls than others
+        own = self._receiving() + self._spent() - self._attached_spent()
+        return [(self._tuples, 0.0, 0.0, own)]
+
+    def _joined(self, parcels: list[Parcel]) -> pa.Table | None:
+        """Return the tuples of parcels as one table."""
+        where = f"tuples of operator {self._operator.name!r}"
+        tables = [_unpacked(self._work, parcel) for parcel in parcels]
+        return joined(tables, where) if tables else None
+
+    def _sent_by_group(self) -> tuple[Floats, Floats]:
+        """Return what was sent of the key groups that had tuples, and to other machines."""
         groups = self._keyed.groups.groups
         if not len(groups):
-            return {}
+            return no_reals(), no_reals()
         total: Floats | None = np.zeros((2, int(groups.max()) + 1))
         if self._outbox is not None:
             total = self._outbox.group_sums()
         if total is None:
-            return {}
-        return {"group_out": total[0, groups], "group_remote_out": total[1, groups]}
+            return no_reals(), no_reals()
+        return total[0, groups], total[1, groups]
 
     def _beside(self, target: str) -> "Worker":
         """Return who goes on with what this instance sends to an operator that is attached."""
         instance = Instance(target, self._instance.number)
         known_as, host = self._known_as, self._host
-        return Worker(
+        beside = Worker(
             self._work, self._ticket, instance, self._sender, known_as=known_as, host=host
         )
+        beside._is_attached = True  # one of its own kind
+        return beside
 
     def _outbox_of(self, edges: list[Edge]) -> Outbox | None:
         if not edges:

@@ -11,7 +11,6 @@ from optimizers.loads import GroupStatistics
 from optimizers.past import RESOURCES
 from optimizers.statistics import Statistics
 from optimizers.strategies.parts.group_layout import GroupLayout, movable
-from optimizers.topology import Topology
 from sketches.arrays import Floats
 from sketches.values import FrozenMap
 
