@@ -66,7 +66,7 @@ class PastEpoch:
     Attributes:
         epoch: which one.
         batches: how many batches it had.
-        seconds: how long it lasted; 0 where that is not known.
+        seconds: how long it lasted, without pauses between batches; 0 where that is not known.
         tuples: by operator, how many tuples it received; a source, how many it let in.
         arrivals: by source, how many tuples arrived a second, where that is known.
         busy: by operator, for how many CPU seconds its instances worked and sent.

@@ -165,7 +165,8 @@ class Statistics:
 
     Attributes:
         epoch: which epoch it is about, counted from 0.
-        seconds: how long the epoch lasted; 0 where that is not known.
+        seconds: how long the epoch lasted, without pauses between batches, in which nothing can
+            work: what its batches took together; 0 where that is not known.
         operators: load of each operator.
         edges: traffic of each edge, by (source, target).
         pairs: key pairs of each two consecutive keyed operators, by their names; operators

@@ -61,6 +61,8 @@ class Control:
         self._epoch: list[Stretch] = []  # the batches since the optimizer was asked
         self._met: set[str] = set()  # the operators that have met a key
         self._let_in = dict.fromkeys(topology.sources, 0)  # tuples, so far
+        self._arrived = dict.fromkeys(topology.sources, 0)  # until the last look at them
+        self._looked = float(running.tuples.times.min())
         provisioning = Provisioning(machines)
         self.loop = ControlLoop(topology, cluster, optimizer, asking, provisioning)
         self.batches: list[Stretch] = []
@@ -169,17 +171,15 @@ class Control:
         return replace(found, sources=sources, execution=execution)
 
     def _inflow(self, epoch: Stretch, until: float) -> dict[str, SourceStatistics]:
-        """Return what came to each source in an epoch that ends at a time, and what waits then."""
+        """Return what came to each source since the epoch before, and what waits at a time."""
         tuples, found = self._running.tuples, {}
         for name in self._topology.sources:
-            times = tuples.times[tuples.rows_of(name)]
-            before, by_then = np.searchsorted(times, [epoch.start, until]).tolist()
-            found[name] = SourceStatistics(
-                by_then - before,
-                len(epoch.served[name]),
-                by_then - self._let_in[name],
-                until - epoch.start,
-            )
+            times, let_in = tuples.times[tuples.rows_of(name)], self._let_in[name]
+            by_then = max(let_in, int(np.searchsorted(times, until)))
+            came, self._arrived[name] = by_then - self._arrived[name], by_then
+            admitted, seconds = len(epoch.served[name]), until - self._looked
+            found[name] = SourceStatistics(came, admitted, by_then - let_in, seconds)
+        self._looked = until
         return found
 
     @property

@@ -85,6 +85,8 @@ class Stretch:
         nodes: where each instance of an operator was, those included that a plan has taken away.
         shipping: how many seconds the instances of each operator spent on sending, once it is over.
         ended: when all its tuples were done together; None where each has a time of its own.
+        worked: how many seconds its batches took together, where there may be pauses between them;
+            None where one begins as the other ends.
         times: where the time of its batches went, if stages follow one another.
         counted: the counts that this was computed from.
     """
@@ -100,6 +102,7 @@ class Stretch:
     nodes: dict[str, list[str]] = field(default_factory=dict)
     shipping: dict[str, float] = field(default_factory=dict)
     ended: float | None = None
+    worked: float | None = None
     times: tuple[BatchTime, ...] = ()
     counted: Counted | None = None
 
@@ -108,7 +111,9 @@ def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
     """Return several batches, one after the other, as the epoch of this number."""
     first, last = stretches[0], stretches[-1]
     times = tuple(time for each in stretches for time in each.times)
-    found = Stretch(number, first.start, last.layout, last.cluster, times=times)
+    taken = [each.ended - each.start for each in stretches if each.ended is not None]
+    worked = sum(taken) if len(taken) == len(stretches) else None
+    found = Stretch(number, first.start, last.layout, last.cluster, worked=worked, times=times)
     for name in last.served:
         found.served[name] = Served.none().joined(*(each.served[name] for each in stretches))
         found.shipping[name] = sum(each.shipping[name] for each in stretches)
@@ -143,7 +148,7 @@ class Observer:
         self, stretch: Stretch, until: float, history: Mapping[EdgeName, KeyPairs]
     ) -> Statistics:
         """Return the statistics of a stretch that ends at a time."""
-        seconds = until - stretch.start
+        seconds = until - stretch.start if stretch.worked is None else stretch.worked
         job = stretch.layout.topology
         loads = Loads(
             stretch.layout,

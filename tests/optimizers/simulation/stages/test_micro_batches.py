@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from listening import Listening
 
 from batching.calibration import fit
 from batching.stages import StageCosts, StageJob, batch_cost
@@ -21,6 +22,7 @@ from optimizers import (
     Node,
     Optimizer,
     Plan,
+    Probe,
     Topology,
     compare,
 )
@@ -36,7 +38,12 @@ CHAIN = (
     .then("work", parallelism=4, grouping=Shuffle())
     .then("count", key="k", parallelism=4, key_groups=4)
 )
+SINGLE_KEY = Topology.source("in").then("work", key="k")
 FIXED = MicroBatches(COSTS)
+
+
+class HearingGroups(Listening):
+    observes = frozenset({Probe.OPERATORS, Probe.GROUPS})
 
 
 def at_once(count, **columns):
@@ -205,6 +212,56 @@ def test_all_tuples_are_in_one_batch_and_batches_follow_one_another(seed, pace):
     assert sum(one.time.tuples for one in run.batches) == 60
     for one in run.batches:
         assert sum(one.time.parts.values()) == pytest.approx(one.seconds)
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.sampled_from([{}, {"batch_seconds": 10.0}, {"batch_tuples": 12}]),
+    st.integers(0, 99),
+)
+def test_pauses_between_batches_are_no_part_of_an_epoch(every, rate, pace, seed):
+    random = np.random.default_rng(seed)
+    stream = Stream(np.cumsum(random.exponential(1 / rate, 150)), {"k": random.integers(0, 9, 150)})
+    engine = one_node(2, micro_batches=FIXED, every=every, **pace)
+    listening = HearingGroups()
+    run = engine.run(CHAIN, stream, listening, work={"count": Work(0.02)})
+    told = listening.heard[1:]
+
+    assert len(run.batches[:-1]) // every == len(told)
+    for number, seen in enumerate(told):
+        took = sum(one.time.seconds for one in run.batches[number * every : (number + 1) * every])
+        assert took == pytest.approx(seen.seconds)
+        assert took == pytest.approx(sum(one.seconds for one in seen.batch_times))
+        groups = seen.groups["count"]
+        # A share of two cores, for a node of capacity 2.
+        assert groups.seconds.sum() / took == pytest.approx(groups.cpu.sum())
+    # All that comes is counted in one epoch or another, with the time in which it came.
+    sources = [seen.sources["in"] for seen in told]
+    for number in range(len(sources)):
+        until = sources[: number + 1]
+        came, let_in = (
+            sum(getattr(one, fact) for one in until) for fact in ("arrived", "admitted")
+        )
+        assert came - let_in == sources[number].waiting
+        last = run.batches[(number + 1) * every - 1]
+        passed = last.start + last.seconds - stream.times[0]
+        assert passed == pytest.approx(sum(one.seconds for one in until))
+
+
+@pytest.mark.parametrize("every", [1, 2, 4])
+def test_one_load_reads_the_same_however_many_batches_an_epoch_has(every):
+    stream = Stream(np.arange(400) / 40.0 * 16, {"k": np.arange(400) % 37})
+    engine = one_node(1, micro_batches=FIXED, batch_seconds=10.0, every=every)
+    listening = HearingGroups()
+    engine.run(SINGLE_KEY, stream, listening, work={"work": Work(0.02)})
+
+    settled = [seen for seen in listening.heard[1:] if seen.operators["work"].tuples >= 25 * every]
+    assert settled
+    cpu = [seen.groups["work"].cpu.sum() for seen in settled]
+    batch = COSTS.base + 2 * (COSTS.stage + COSTS.task) + 25 * 0.02 * COSTS.work
+    assert [25 * 0.02 / batch] * len(settled) == pytest.approx(cpu, rel=0.02)
 
 
 # Decisions.
