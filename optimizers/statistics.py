@@ -55,8 +55,9 @@ class OperatorStatistics:
         emitted: how many tuples it emitted; each counts once, also where several edges carry it.
             This and the following are None where they were not observed.
         shipping: CPU seconds of its instances for routing and packing what they emitted.
-        wall: its own work in wall-clock time: other than `seconds`, it includes waiting for a core
-            or for another service.
+        wall: how long its instances were at that work by the clock, together: `seconds`, and all
+            that they waited in it for a core, or for another service. A tuple that waits in its
+            queue, a task that has not begun, and waiting for state are not in it.
         receiving: CPU seconds of its instances for all that is neither `seconds` nor `shipping`:
             taking in what arrived, state, observing.
     """

@@ -30,8 +30,8 @@ class OperatorSummary:
             it has no key, but its edges name columns to schedule by; else "".
         emitted: how many tuples it emitted.
         shipping: seconds of its instances for routing and packing these, included in `busy`.
-        wall: wall-clock seconds of its instances at their own work; None where the engine does not
-            know.
+        wall: wall-clock seconds of its instances at their own work, see `OperatorStatistics.wall`;
+            None where the engine does not know.
         nodes: where each instance was planned to be, at the end.
         hosts: where each really ran last; empty where that is not known.
         remote_in: how many bytes each got from other hosts; empty likewise.

@@ -72,7 +72,8 @@ class InstanceSummary:
         seconds: CPU seconds of the operator's own work.
         shipping: CPU seconds for sending what it emitted.
         taken_over: how many keys it got from other instances.
-        wall: wall-clock seconds of the operator's own work; None where the engine does not know.
+        wall: wall-clock seconds of the operator's own work, see `OperatorStatistics.wall`; None
+            where the engine does not know.
         host: the host on which it really ran; None where nodes are virtual.
         remote_in: how many bytes came from other hosts; None where the engine does not know.
         remote_out: how many bytes it sent to other nodes; None likewise, and where tasks ran on

@@ -203,7 +203,7 @@ class Observer:
             hottest,
             emitted=len(served) if counts is None else float(counts[served.rows].sum()),
             shipping=stretch.shipping.get(name),
-            wall=busy,  # each tuple has a core to itself while it is worked on
+            wall=float(served.walls.sum()),
         )
 
     def _state(self, stretch: Stretch, name: str) -> float:

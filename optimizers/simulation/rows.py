@@ -109,6 +109,7 @@ class Served(Table):
         arrived: when they arrived.
         started: when work on them began.
         ended: when it was done.
+        walls: how long it took by the clock, see `OperatorStatistics.wall`.
     """
 
     rows: Integers
@@ -117,11 +118,13 @@ class Served(Table):
     arrived: Floats
     started: Floats
     ended: Floats
+    walls: Floats
 
     @classmethod
     def none(cls) -> "Served":
         """Return a table without rows."""
-        return cls(*(np.empty(0, dtype=kind) for kind in (int, int, int, float, float, float)))
+        kinds = *[int] * 3, *[float] * 4
+        return cls(*(np.empty(0, dtype=kind) for kind in kinds))
 
 
 @dataclass(frozen=True, eq=False)

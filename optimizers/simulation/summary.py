@@ -85,6 +85,7 @@ def _instances(
         np.bincount(served.instances, minlength=count).tolist(),
         np.bincount(served.instances, sent, count).astype(np.int64).tolist(),
         np.bincount(served.instances, served.ended - served.started, count).tolist(),
+        np.bincount(served.instances, served.walls, count).tolist(),
         shipping.tolist(),
         taken_over.tolist(),
         _remote(stretch, tuples, job.inputs(name), "instances", count),
@@ -102,12 +103,12 @@ def _instances(
             seconds,
             spent,
             keys,
-            wall=seconds,
+            wall=wall,
             remote_in=came,
             remote_out=went,
             state_bytes=held,
         )
-        for number, node, received, out, seconds, spent, keys, came, went, held in columns
+        for number, node, received, out, seconds, wall, spent, keys, came, went, held in columns
     ]
 
 

@@ -157,6 +157,7 @@ class Events:
                 return
         if self._cores.limited and not self._cores.take(operator, instance):
             operator.busy[instance] = True
+            operator.since[instance] = self.now
         elif late:
             self._work(operator, instance)
         else:
@@ -165,6 +166,7 @@ class Events:
     def _work(self, operator: EventOperator, instance: int) -> None:
         """Let an instance that has a core send what has waited long enough, else begin a tuple."""
         operator.busy[instance] = False
+        since, operator.since[instance] = operator.since[instance], None
         late = operator.late[instance]
         while late and not operator.busy[instance]:
             batch = late.popleft()
@@ -178,6 +180,9 @@ class Events:
         elif float(operator.operator_queue.paused[instance]) > self.now:
             self._finish(operator, instance)
         else:
+            if since is not None:
+                item = operator.queues[instance][0]
+                operator.queues[instance][0] = item._replace(waited=self.now - since)
             self._start(operator, instance, self.now)
 
     def _finish(self, operator: EventOperator, instance: int) -> None:
@@ -235,7 +240,8 @@ class Events:
         operator.busy[instance] = False
         if item is not None:
             now = self.now
-            operator.record.append((item.row, instance, item.edge, item.arrived, start, now))
+            times = item.arrived, start, now, now - start + item.waited
+            operator.record.append((item.row, instance, item.edge, *times))
             operator.backlog.ended(instance)
             self._report(operator, instance, item, taken)
             if operator.out:

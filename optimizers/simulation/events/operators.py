@@ -27,6 +27,7 @@ class Item(NamedTuple):
         conversation: the conversation to which it is reported, if any.
         known: how long it takes where work on it has begun, else None.
         receiving: how long its instance has to receive before it can begin with it.
+        waited: how long its instance waited for a core to begin with it.
     """
 
     row: int
@@ -37,6 +38,7 @@ class Item(NamedTuple):
     conversation: Conversation | None
     known: float | None = None
     receiving: float = 0.0
+    waited: float = 0.0
 
 
 class EventOperator:
@@ -56,6 +58,7 @@ class EventOperator:
         queues: what waits at each instance.
         busy: whether each instance is at work, on a tuple or on sending, or waits for a core.
         free: when each has done its sending.
+        since: when each began to wait for a core, if it does.
         late: batches that have waited long enough, but not for an idle sender.
         backlog: the truth of what is left to do.
         left: how many tuples are on their way to it, or there.
@@ -83,11 +86,12 @@ class EventOperator:
         self.queues: list[deque[Item]] = []
         self.busy: list[bool] = []
         self.free: list[float] = []
+        self.since: list[float | None] = []
         self.late: list[deque[Batch]] = []
         self.backlog = EventBacklog()
         self.left = 0
         self.ended = False
-        self.record: list[tuple[int, int, int, float, float, float]] = []
+        self.record: list[tuple[int, int, int, float, float, float, float]] = []
 
     def fit(self) -> None:
         """Make room for all instances that the operator has by now."""
@@ -97,6 +101,7 @@ class EventOperator:
             self.queues.append(deque())
             self.busy.append(False)
             self.free.append(float(self.operator_queue.free[number]))
+            self.since.append(None)
             self.late.append(deque())
         self.backlog.fit(self.operator_queue.rates)
 
@@ -108,5 +113,5 @@ class EventOperator:
         """Return what was executed since this was asked last."""
         record, self.record = self.record, []
         rows, instances, edges = (np.array([each[k] for each in record], int) for k in range(3))
-        times = (np.array([each[k] for each in record], float) for k in range(3, 6))
+        times = (np.array([each[k] for each in record], float) for k in range(3, 7))
         return Served(rows, instances, edges, *times)

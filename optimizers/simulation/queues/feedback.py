@@ -89,9 +89,8 @@ class Listener:
             every.take(left)
         )
         done = ended < self._until
-        served = Served(
-            arrived.rows, arrived.instances, arrived.edges, arrived.times, started, ended
-        ).take(done)
+        came = arrived.rows, arrived.instances, arrived.edges, arrived.times
+        served = Served(*came, started, ended, ended - started).take(done)
         np.maximum.at(operator_queue.free, served.instances, served.ended)
         return served, every.take(slice(self._waiting, None))
 

@@ -74,7 +74,8 @@ class OperatorQueues:
             self.free, queue.instances, self.ready(queue), self.durations(queue), more
         )
         done = ended < until
-        served = Served(queue.rows, queue.instances, queue.edges, queue.times, started, ended)
+        came = queue.rows, queue.instances, queue.edges, queue.times
+        served = Served(*came, started, ended, ended - started)
         if done.all():
             self.queue = Arrivals.none()
         else:

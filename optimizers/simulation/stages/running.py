@@ -141,8 +141,8 @@ class StagesRunning(Running):
         operator_queue = self.operator_queues[name]
         rates = operator_queue.rates[queue.instances]
         work = operator_queue.seconds[queue.rows] * rates
-        seconds = self._constants.costs.work * work + self._constants.row * rates
-        return Share(name, queue, seconds, work, rates)
+        walls = self._constants.costs.work * work
+        return Share(name, queue, walls + self._constants.row * rates, work, walls, rates)
 
     def _emit(self, name: str, stretch: Stretch) -> None:
         """Route what comes of what an operator has got."""

@@ -19,7 +19,8 @@ class Share:
         name: the operator.
         queue: the tuples that they get, those of one instance together.
         seconds: how long each of these takes its task.
-        work: how many seconds the operator's own work on it takes.
+        work: how many CPU seconds the operator's own work on it takes.
+        walls: how many seconds that takes by the clock.
         rows: by how many tuples each counts, more than one where instances are slow.
     """
 
@@ -27,6 +28,7 @@ class Share:
     queue: Arrivals
     seconds: Floats
     work: Floats
+    walls: Floats
     rows: Floats
 
     def served(self, arrived: float, first: Floats | None = None) -> Served:
@@ -42,7 +44,8 @@ class Share:
             heads = np.searchsorted(queue.instances, queue.instances)
             ended += first[queue.instances] - (ended - self.seconds)[heads]
         came = np.where(queue.edges < 0, queue.times, arrived)
-        return Served(queue.rows, queue.instances, queue.edges, came, ended - self.work, ended)
+        began = ended - self.work
+        return Served(queue.rows, queue.instances, queue.edges, came, began, ended, self.walls)
 
 
 class Tasks:

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from listening import Listening
 
-from optimizers import Edge, Operator, Topology
-from optimizers.simulation import Network, SimulationEngine, Stream, Work
+from batching.stages import StageCosts
+from optimizers import Cluster, Edge, Node, Operator, Shuffle, Topology
+from optimizers.simulation import MicroBatches, Network, SimulationEngine, Stream, Work
 
 JOB = Topology.source("in").then("work")
 
@@ -64,7 +67,8 @@ def test_what_operators_emit_ship_and_take_is_told():
     stream = Stream(np.arange(100) / 10.0)
     network = Network(per_batch=0.002)
     work = {"split": Work(0.01, emits=3), "work": Work(0.02)}
-    (seen, *_) = heard(job, stream, work, batch_seconds=1.0, every=5, network=network)
+    settings = {"batch_seconds": 1.0, "every": 5, "network": network, "cores": np.inf}
+    (seen, *_) = heard(job, stream, work, **settings)
 
     split, last = seen.operators["split"], seen.operators["work"]
     assert 3.0 == split.selectivity
@@ -72,5 +76,106 @@ def test_what_operators_emit_ship_and_take_is_told():
     assert 1.0 == last.selectivity
     assert split.shipping == pytest.approx(0.002 * split.emitted, rel=0.05)
     assert 0.0 == last.shipping
-    assert (split.seconds, last.seconds) == (split.wall, last.wall)
+    assert (split.seconds, last.seconds) == (split.wall, last.wall)  # all have a core
     assert seen.edges["split", "work"].parcels is None  # nothing is packed
+
+
+# Time by the clock.
+
+
+def busy_periods(times, instance):
+    """Return how long an instance had a tuple before it, in its queue or at work."""
+    own = times.instances == instance
+    spans = sorted(zip(times.arrived[own].tolist(), times.ended[own].tolist(), strict=True))
+    total, until = 0.0, 0.0
+    for arrived, ended in spans:
+        total += max(0.0, ended - max(arrived, until))
+        until = max(until, ended)
+    return total
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(1, 40),
+    st.sampled_from([None, 7, 25]),
+    st.integers(0, 99),
+)
+def test_an_instance_with_tuples_is_at_work_or_waits_for_a_core(instances, cores, rate, cut, seed):
+    random = np.random.default_rng(seed)
+    times = np.cumsum(random.exponential(1 / rate, 100))
+    stream = Stream(times, {"k": random.integers(0, 20, 100), "s": random.exponential(0.1, 100)})
+    job = Topology.source("in").then("work", key="k", parallelism=instances)
+    node = Cluster((Node("x", capacity=cores, cores=cores),))
+    run = SimulationEngine(cluster=node, batch_tuples=cut).run(
+        job, stream, work={"work": Work(lambda columns: columns["s"])}
+    )
+
+    done = run.operators["work"]
+    walls, busy = np.zeros(instances), np.zeros(instances)
+    for batch in run.batches:
+        for instance in batch.instances:
+            if instance.operator == "work":
+                walls[instance.number] += instance.wall
+                busy[instance.number] += instance.seconds
+    assert [busy_periods(done, number) for number in range(instances)] == pytest.approx(walls)
+    if instances <= cores:
+        assert busy.tolist() == walls.tolist()
+
+
+def test_waiting_for_a_core_is_told_by_the_clock_and_not_as_work():
+    # Two of four instances work at a time, all have enough to do.
+    stream = Stream(np.zeros(400), {"k": np.arange(400)})
+    job = Topology.source("in").then("work", parallelism=4, grouping=Shuffle())
+    node = Cluster((Node("x", capacity=2, cores=2),))
+    (seen, *_) = heard(
+        job, stream_in_two(stream), {"work": Work(0.01)}, cluster=node, batch_seconds=1.0
+    )
+
+    told = seen.operators["work"]
+    assert 2.0 == pytest.approx(told.seconds, rel=0.02)
+    assert 4.0 == pytest.approx(told.wall, rel=0.02)
+
+
+def stream_in_two(stream):
+    """Return a stream whose last tuple comes later, so that there is a decision before it."""
+    times = stream.times.copy()
+    times[-1] = 3.0
+    return Stream(times, stream.columns)
+
+
+def test_waiting_to_send_is_not_work():
+    job = Topology.source("in").then("split", parallelism=2, grouping=Shuffle()).then("work")
+    node = Cluster((Node("x", cores=1),))
+    network = Network(per_batch=0.1)
+    stream = Stream(np.append(np.arange(20) / 4.0, 90.0))
+    (seen, *_) = heard(
+        job, stream, {"split": Work(0.01)}, cluster=node, network=network, batch_seconds=60.0
+    )
+
+    split = seen.operators["split"]
+    assert 20 * 0.01 == pytest.approx(split.seconds)
+    assert 20 * 0.1 == pytest.approx(split.shipping)
+    assert split.seconds <= split.wall
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 4])
+def test_in_micro_batches_work_takes_by_the_clock_what_the_batch_says(parallelism):
+    job = Topology.source("in").then("work", key="k", parallelism=parallelism)
+    stream = Stream(np.arange(400) / 10.0, {"k": np.arange(400) % 37})
+    costs = MicroBatches(StageCosts(0.1, 0.05, 0.02, work=2.0), row=1e-3)
+    seen = heard(
+        job,
+        stream,
+        {"work": Work(0.02)},
+        cluster=Cluster((Node("x", cores=1),)),
+        micro_batches=costs,
+        batch_seconds=10.0,
+    )
+
+    for epoch in seen:
+        told = epoch.operators["work"]
+        assert 2.0 * told.seconds == pytest.approx(told.wall)
+        # One task at a time: all of them are one chain. A task that has no slot yet is not at work.
+        assert epoch.batch_times[-1].parts["work"] == pytest.approx(told.wall)
