@@ -94,7 +94,8 @@ class EdgeStatistics:
         bytes: their size together.
         local: how many of the tuples stayed on their node.
         local_bytes: the size of those together; None where that is not known.
-        parcels: how many parcels they came in; None where that is not known, or nothing is packed.
+        parcels: how many parcels they came in, if they are packed; None where that is not known, or
+            they are not.
     """
 
     tuples: float = 0.0

@@ -156,6 +156,7 @@ class Control:
 
     def _provide(self, batch: Stretch, now: float) -> None:
         """Acquire and give back nodes as the plan in force wants."""
+        self._machines.added = self._plan.add
         left = self._leftovers.nodes(batch)
         if self._running.is_moving(now):  # state, which may come from any node
             left |= {node.name for node in self._cluster.nodes}

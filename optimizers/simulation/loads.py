@@ -71,6 +71,7 @@ class Loads:
         job, served = self.layout.topology, self.served[name]
         nodes = self.layout.homes[name].nodes
         number = len(nodes)
+        state = self._state(name, number)
         came = [(self.sent[edge.name].instances, edge) for edge in job.inputs(name)]
         went = [(self.sent[edge.name].senders, edge) for edge in job.outputs(name)]
         return InstanceStatistics.of(
@@ -80,7 +81,8 @@ class Loads:
             tuples=_summed(served.instances, None, number),
             seconds=_summed(served.instances, served.ended - served.started, number),
             fixed=np.zeros(number),
-            state_bytes=self._state(name, number),
+            state_bytes=state,
+            resident=state,  # nothing is ever written to disks
             bytes_in=self._bytes(came, number),
             remote_in=self._bytes(came, number, remote=True),
             bytes_out=self._bytes(went, number),

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count as counted
 
 import numpy as np
 
-from optimizers.cluster import Cluster
+from optimizers.cluster import Cluster, Node
 from optimizers.simulation.observation import Stretch
 from optimizers.topology import Topology
 from sketches.arrays import Integers
@@ -14,8 +15,8 @@ from sketches.arrays import Integers
 class SimulatedMachines:
     """A cluster that grows and shrinks as plans want: a `Provisioner`, which can cancel.
 
-    Nodes that come are like the last declared one, with the first names of the form ``node-4`` that
-    were never used.
+    Nodes that a plan adds come as it describes them. Others are like the last declared one, with
+    the first names of the form ``node-4`` that were never used.
 
     Args:
         declared: the machines as declared.
@@ -23,6 +24,7 @@ class SimulatedMachines:
 
     Attributes:
         now: the time, set by the simulation.
+        added: the nodes that the plan in force adds, likewise.
     """
 
     def __init__(self, declared: Cluster, delay: float) -> None:
@@ -30,16 +32,27 @@ class SimulatedMachines:
         self._like = declared.nodes[-1]
         self._used = {node.name for node in declared.nodes}
         self._cluster = declared
-        self._coming: list[float] = []  # when nodes come
+        self._coming: list[tuple[float, Node | None]] = []  # when nodes come, and which
         self.now = 0.0
+        self.added: tuple[Node, ...] = ()
 
     def acquire(self, count: int, _total: int, /) -> None:
         """Order this number of further nodes."""
-        self._coming += [self.now + self._delay] * count
+        ordered = {node for _, node in self._coming}
+        lacking = [node for node in self.added if not self._knows(node.name)]
+        asked = [node for node in lacking if node not in ordered][:count]
+        when = self.now + self._delay
+        self._coming += [(when, node) for node in (*asked, *[None] * (count - len(asked)))]
 
     def cancel(self, count: int, _total: int, /) -> None:
-        """Have this many of those that are to come not come, the last ones."""
-        del self._coming[len(self._coming) - count :]
+        """Have this many of those that are to come not come: the last, but first unwanted ones."""
+        for _ in range(min(count, len(self._coming))):
+            unwanted = [
+                place
+                for place, (_, node) in enumerate(self._coming)
+                if node is not None and node not in self.added
+            ]
+            del self._coming[unwanted[-1] if unwanted else -1]
 
     def release(self, nodes: Sequence[str], /) -> None:
         """Remove these nodes."""
@@ -48,17 +61,22 @@ class SimulatedMachines:
 
     def look(self) -> Cluster:
         """Return the machines that are there."""
-        come = sum(when <= self.now for when in self._coming)
+        come = [node for when, node in self._coming if when <= self.now]
         if come:
-            self._coming = [when for when in self._coming if when > self.now]
-            new = [replace(self._like, name=self._name()) for _ in range(come)]
+            self._coming = [(when, node) for when, node in self._coming if when > self.now]
+            new = [self._like_declared() if node is None else node for node in come]
+            self._used.update(node.name for node in new)
             self._cluster = self._cluster.became((*self._cluster.nodes, *new))
         return self._cluster
 
-    def _name(self) -> str:
-        number = next(n for n in range(len(self._used) + 1) if f"node-{n}" not in self._used)
+    def _knows(self, name: str) -> bool:
+        return any(node.name == name for node in self._cluster.nodes)
+
+    def _like_declared(self) -> Node:
+        coming = {node.name for node in self.added}
+        number = next(n for n in counted() if f"node-{n}" not in self._used | coming)
         self._used.add(f"node-{number}")
-        return f"node-{number}"
+        return replace(self._like, name=f"node-{number}")
 
 
 class Leftovers:

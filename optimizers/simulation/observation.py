@@ -46,6 +46,7 @@ class EdgeFlow:
         local_bytes: the size of those.
         messages: how many messages went back to the senders.
         carried: how many travelled with a tuple.
+        parcels: how many parcels were begun; 0 where nothing is packed.
     """
 
     tuples: int = 0
@@ -54,13 +55,15 @@ class EdgeFlow:
     local_bytes: float = 0.0
     messages: int = 0
     carried: int = 0
+    parcels: int = 0
 
     @property
     def statistics(self) -> EdgeStatistics:
         """What the edge carried, without messages."""
         # The same sizes may be added up in another order, and differ by the last bit.
         local_bytes = min(self.local_bytes, self.bytes)
-        return EdgeStatistics(self.tuples, self.bytes, self.local, local_bytes)
+        parcels = self.parcels or None
+        return EdgeStatistics(self.tuples, self.bytes, self.local, local_bytes, parcels)
 
     def count(self, conversation: Conversation) -> None:
         """Count the messages of a conversation since it was counted last."""

@@ -7,7 +7,7 @@ import numpy as np
 from batching.stages import FEATURES, StageCosts
 from optimizers.errors import InvalidValueError
 from sketches.arrays import Floats
-from sketches.checks import amount
+from sketches.checks import amount, whole
 
 COUNTED = (*FEATURES, "row")
 """The names of the constants, in the order of the counts in `counted`."""
@@ -32,10 +32,13 @@ class MicroBatches:
             work of operators is to be multiplied.
         row: seconds of a core for each tuple that an operator takes in, sources included: to
             unpack it, route it, and pack it again.
+        parcel: how many tuples an instance packs at once, and at most into a parcel, unless the
+            plan says fewer.
     """
 
     costs: StageCosts
     row: float = 0.0
+    parcel: int = 1 << 16
 
     def __post_init__(self) -> None:
         if not isinstance(self.costs, StageCosts):
@@ -43,6 +46,7 @@ class MicroBatches:
                 f"costs={self.costs!r} is not a StageCosts; write StageCosts(base, stage, task)"
             )
         object.__setattr__(self, "row", amount("row", self.row))
+        object.__setattr__(self, "parcel", whole("parcel", self.parcel, at_least=1))
 
     def seconds(self, counted: "Counted") -> float:
         """Return the time of a batch with these counts."""

@@ -1,7 +1,7 @@
 """A simulated run in micro-batches, stage after stage."""
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from optimizers.simulation.observation import Stretch
 from optimizers.simulation.rows import Arrivals, Shipments
 from optimizers.simulation.run import Running
 from optimizers.simulation.stages.micro_batches import Counted, MicroBatches
+from optimizers.simulation.stages.parcels import parcels
 from optimizers.simulation.stages.slots import scheduled
 from optimizers.simulation.stages.tasks import Share, Tasks
 from optimizers.simulation.tuples import Tuples
@@ -50,6 +51,12 @@ class StagesRunning(Running):
         super().__init__(topology, cluster, network, tuples, cores)
         self._constants = constants
         self._incoming: dict[str, list[tuple[EdgeRun, Shipments]]] = {}
+        self._packed: Mapping[str, int] = {}  # how many tuples a plan has in a parcel
+
+    def begin(self, plan: Plan, number: int, now: float) -> Stretch:
+        """Begin a batch under a plan."""
+        self._packed = plan.batch
+        return super().begin(plan, number, now)
 
     @property
     def execution(self) -> Execution:
@@ -154,6 +161,10 @@ class StagesRunning(Running):
             instances = edge_run.route(shipments.rows, shipments.senders)
             sent = replace(shipments, instances=instances)
             self._count(edge_run, stretch, sent.rows, sent.senders, instances)
+            if edge_run.edge.target not in stretch.layout.attached:
+                size = self._packed.get(name, self._constants.parcel)
+                flow = stretch.flows[edge_run.edge.name]
+                flow.parcels += parcels(sent, size, self._constants.parcel)
             self._incoming[edge_run.edge.target].append((edge_run, sent))
 
     def _crossing(self, names: Sequence[str]) -> tuple[float, float]:

@@ -1,5 +1,7 @@
 """What flows through a simulated job, in statistics: streams and work of which all is known."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from listening import Listening
 
 from batching.stages import StageCosts
-from optimizers import Cluster, Edge, Node, Operator, Shuffle, Topology
+from optimizers import Cluster, Edge, LocalOrShuffle, Node, Operator, Plan, Shuffle, Topology
 from optimizers.simulation import MicroBatches, Network, SimulationEngine, Stream, Work
 
 JOB = Topology.source("in").then("work")
@@ -179,3 +181,71 @@ def test_in_micro_batches_work_takes_by_the_clock_what_the_batch_says(parallelis
         assert 2.0 * told.seconds == pytest.approx(told.wall)
         # One task at a time: all of them are one chain. A task that has no slot yet is not at work.
         assert epoch.batch_times[-1].parts["work"] == pytest.approx(told.wall)
+
+
+# Parcels, and what stays in memory.
+
+
+def packed_by_hand(run, limit):
+    """Return how many parcels of at most so many tuples each sender makes for each instance."""
+    sent, got = run.operators["in"], run.operators["work"]
+    senders = dict(zip(sent.rows.tolist(), sent.instances.tolist(), strict=True))
+    pairs = Counter(
+        (senders[row], instance)
+        for row, instance in zip(got.rows.tolist(), got.instances.tolist(), strict=True)
+    )
+    return sum(-(-tuples // limit) for tuples in pairs.values())
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(1, 60),
+    st.integers(2, 12),
+    st.booleans(),
+)
+def test_parcels_are_those_that_senders_pack(senders, instances, tuples, limit, micro):
+    random = np.random.default_rng(tuples)
+    stream = Stream(np.zeros(tuples), {"k": random.integers(0, 9, tuples)})
+    job = Topology.source("in", parallelism=senders).then("work", key="k", parallelism=instances)
+    constants = MicroBatches(StageCosts(0.1, 0.05, 0.02)) if micro else None
+    engine = SimulationEngine(cluster=Cluster.uniform(2), micro_batches=constants)
+    run = engine.run(job, stream, Plan(batch={"in": limit}), work={"work": Work(0.01)})
+
+    assert packed_by_hand(run, limit) == run.batches[0].edges["in", "work"].parcels
+
+
+def test_without_a_plan_a_micro_batch_packs_as_its_engine_does_and_tuples_travel_alone():
+    job = Topology.source("in").then("work", parallelism=2, grouping=Shuffle())
+    stream = Stream(np.zeros(100), {})
+    alone, whole, cut = (
+        SimulationEngine(micro_batches=each).run(job, stream).batches[0].edges["in", "work"]
+        for each in (
+            None,
+            MicroBatches(StageCosts(0.1, 0.05, 0.02)),
+            MicroBatches(StageCosts(0.1, 0.05, 0.02), parcel=20),
+        )
+    )
+    assert (None, 2.0, 10.0) == (alone.parcels, whole.parcels, cut.parcels)
+
+
+def test_an_operator_that_works_in_the_tasks_before_it_gets_no_parcels():
+    job = Topology.source("in", parallelism=2).then(
+        "work", parallelism=2, grouping=LocalOrShuffle()
+    )
+    constants = MicroBatches(StageCosts(0.1, 0.05, 0.02))
+    run = SimulationEngine(micro_batches=constants).run(job, Stream(np.zeros(100), {}))
+
+    assert {"work"} == run.layout.attached
+    assert run.batches[0].edges["in", "work"].parcels is None
+
+
+def test_all_state_of_a_simulation_stays_in_memory():
+    job = Topology.source("in").then("work", key="k", parallelism=2)
+    stream = Stream(np.arange(100) / 10.0, {"k": np.arange(100) % 37})
+    (seen, *_) = heard(job, stream, {"work": Work(0.01, state_bytes=8.0)}, batch_seconds=5.0)
+
+    told = seen.instances["work"]
+    assert told.resident.tolist() == told.state_bytes.tolist()
+    assert 37 * 8.0 == told.resident.sum()

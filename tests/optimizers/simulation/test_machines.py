@@ -160,6 +160,49 @@ def test_nodes_that_are_wanted_no_more_before_they_come_do_not_come():
     assert ["2 nodes more were asked for", "the request for 1 node was cancelled"] == notes
 
 
+BIG = Node("big", capacity=8.0, cores=8, memory=64e9, rack="rack-9")
+
+
+@pytest.mark.parametrize("delay", [0.0, 2.5])
+def test_a_node_that_a_plan_adds_comes_as_it_was_asked_for(delay):
+    shown = []
+
+    class Adding(Wanting):
+        def plan(self, topology, cluster, statistics, current):
+            shown.append({node.name: node for node in cluster.nodes})
+            return super().plan(topology, cluster, statistics, current)
+
+    # Another is wanted beside it, which no plan describes: that is like the last declared one.
+    run = run_of(Adding(Plan(), Plan(add=(BIG,)), Plan(nodes=4)), node_delay=delay)
+
+    assert [BIG] * (len(shown) - 2) == [seen["big"] for seen in shown[2:]]
+    assert {*TWO, "big", "node-2"} == {*shown[-1]} == {node.name for node in run.cluster.nodes}
+    assert shown[-1]["node-2"] == Node("node-2")
+    assert not [said for said in run.decisions if "in its stead" in str(said)]
+
+
+def test_nodes_that_no_plan_describes_are_called_by_no_name_that_one_has():
+    machines = SimulatedMachines(Cluster.uniform(1), delay=5.0)
+    machines.added = (Node("node-1", 3.0),)
+    machines.acquire(3, 4)
+    machines.now = 5.0
+
+    there = machines.look()
+    assert ["node-0", "node-1", "node-2", "node-3"] == [node.name for node in there.nodes]
+    assert [1.0, 3.0, 1.0, 1.0] == [node.capacity for node in there.nodes]
+
+
+def test_a_node_that_no_plan_adds_any_more_is_cancelled_before_others():
+    machines = SimulatedMachines(Cluster.uniform(1), delay=5.0)
+    machines.added = (BIG,)
+    machines.acquire(2, 3)
+    machines.added = ()
+    machines.cancel(1, 2)
+    machines.now = 5.0
+
+    assert ["node-0", "node-1"] == [node.name for node in machines.look().nodes]
+
+
 def test_a_delay_is_no_negative_number():
     with pytest.raises(InvalidValueError, match="node_delay=-1"):
         SimulationEngine(node_delay=-1)
