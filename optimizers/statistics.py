@@ -239,7 +239,7 @@ class Statistics:
             sketch = SpaceSaving(_REMEMBERED_PAIRS)
             for known in (self.history.get(hop), pairs, self.held_out.get(hop)):
                 if known is not None and len(known):
-                    sketch.update(Pairs(known.left, known.right), known.counts)
+                    sketch.update(Pairs(*known.columns), known.counts)
             found[hop] = KeyPairs.of(sketch).faded(memory)
         return found
 
@@ -397,4 +397,4 @@ def _group_numbers(name: str, values: Any, length: int) -> NDArray[np.int64]:
         raise InvalidValueError(
             f"{name} reach from {array.min()} to {array.max()}; key groups are counted from 0"
         )
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)

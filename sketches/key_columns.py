@@ -306,8 +306,9 @@ def unified(first: KeyColumn, second: KeyColumn) -> tuple[Any, Any]:
     """Return two columns of one kind as the same class, so that ids and `joined` fit."""
     if type(first) is type(second):
         return first, second
-    return _unpacked(first), _unpacked(second)
+    return unpacked(first), unpacked(second)
 
 
-def _unpacked(column: KeyColumn) -> KeyColumn:
+def unpacked(column: KeyColumn) -> KeyColumn:
+    """Return pairs as two columns, and other keys as given."""
     return column.unpacked() if isinstance(column, PackedPairs) else column

@@ -16,9 +16,9 @@ from sketches.fingerprints import (
 from sketches.key_columns import DECIMAL, TEXT, KeyColumn
 from sketches.key_decimals import as_decimals
 
-# Keys compared at a time: few enough that all arrays on the way are small ones, whose memory is
-# used again. With large ones, getting it from the system takes several times as long.
-_COMPARED = 1 << 14
+# Keys compared or copied at a time: few enough that all arrays on the way are small ones, whose
+# memory is used again. With large ones, getting it from the system takes several times as long.
+_AT_ONCE = 1 << 14
 
 
 class StringKeys(KeyColumn):
@@ -96,8 +96,8 @@ class StringKeys(KeyColumn):
     def same(self, places: Indices, other: Self, others: Indices) -> NDArray[np.bool_]:
         """Return for each two places, here and in the other column, whether the keys are equal."""
         equal = np.zeros(len(places), dtype=np.bool_)
-        for start in range(0, len(places) if self.kind == other.kind else 0, _COMPARED):
-            block = slice(start, start + _COMPARED)
+        for start in range(0, len(places) if self.kind == other.kind else 0, _AT_ONCE):
+            block = slice(start, start + _AT_ONCE)
             equal[block] = self._same(places[block], other, others[block])
         return equal
 
@@ -158,8 +158,14 @@ class StringKeys(KeyColumn):
             first = int(self._starts[0]) if len(ends) else 0
             span = slice(first, first + int(self.lengths.sum()))
             return self._data[span]
-        shifts = self._starts - (np.cumsum(self.lengths) - self.lengths)
-        places = np.repeat(shifts, self.lengths)
-        places += np.arange(len(places))
-        content: NDArray[np.uint8] = self._data[places]
+        ends = np.cumsum(self.lengths)
+        content = np.empty(int(ends[-1]), dtype=np.uint8)
+        # A place takes eight times as much memory as the byte that is there.
+        for start in range(0, len(ends), _AT_ONCE):
+            lengths = self.lengths[start : start + _AT_ONCE]
+            first = int(ends[start] - lengths[0])
+            shifts = self._starts[start : start + _AT_ONCE] - (np.cumsum(lengths) - lengths)
+            places = np.repeat(shifts, lengths)
+            places += np.arange(len(places))
+            np.take(self._data, places, out=content[first : first + len(places)], mode="clip")
         return content

@@ -1,5 +1,6 @@
 """The heaviest keys of a stream, or pairs of keys, in bounded memory."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sketches.errors import (
     InvalidValueError,
     MergeError,
 )
-from sketches.key_columns import KeyColumn, packed, unified
+from sketches.key_columns import KeyColumn, packed, unified, unpacked
 from sketches.keys import as_keys
 from sketches.space_saving_block import PartialBlock, weight_of
 from sketches.space_saving_rows import LARGEST_TOTAL, Rows, combine, nothing
@@ -201,6 +202,16 @@ class SpaceSaving:
         order = rows.heaviest_first()
         return rows.keys.take(order).values, rows.counts[order], rows.errors[order]
 
+    def columns(self) -> tuple[KeyColumn, Floats, Floats]:
+        """Return the tracked keys as a column, their estimates and their errors, in any order.
+
+        Pairs are `PairKeys`. It makes no Python object of any key.
+        """
+        rows = self._all()
+        if rows is None:
+            return as_keys([]), np.empty(0), np.empty(0)
+        return unpacked(rows.keys), rows.counts.copy(), rows.errors.copy()
+
     def __or__(self, other: object) -> "SpaceSaving":
         """Return the sketch of both streams. It has the larger of the two blocks.
 
@@ -319,4 +330,6 @@ class SpaceSaving:
 
 
 def _added(rows: Rows | None, block: Rows, capacity: int) -> Rows:
+    if rows is None and len(block.keys) <= capacity:
+        return replace(block, keys=block.keys.joined())  # in memory for these keys only
     return combine(nothing(block.keys) if rows is None else rows, block, capacity)

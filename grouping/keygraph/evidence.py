@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from sketches.arrays import Floats
-from sketches.keys import KeyColumn, as_keys
+from sketches.keys import KeyColumn
 
 Hops: TypeAlias = Mapping[tuple[str, str], KeyPairs]
 Counts: TypeAlias = Mapping[str, KeyCounts]
@@ -119,14 +119,12 @@ class Evidence:
         ever, last = KeyGraph.of(_together(self.past, self.seen)), KeyGraph.of(self.seen)
         ever_counts = {}
         for name, counts in self.counts.items():
-            keys = as_keys(counts.keys)
+            keys: Any = counts.column
             before, now = _loads(ever, name, keys), _loads(last, name, keys)
             share = np.divide(now, counts.counts, out=np.ones_like(now), where=counts.counts > 0)
             whole = before / np.where(share > 0, share, 1.0)
             # Keys that are in no pair of the last epoch are added by their counts.
-            ever_counts[name] = KeyCounts(
-                counts.keys, whole + np.where(now > 0, 0.0, counts.counts)
-            )
+            ever_counts[name] = KeyCounts(keys, whole + np.where(now > 0, 0.0, counts.counts))
         return ever_counts
 
 

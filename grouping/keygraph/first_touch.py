@@ -61,7 +61,7 @@ def first_touch(  # noqa: PLR0913
     if not weights.any(axis=-1).all():
         raise InvalidValueError(f"shares={shares!r} leave keys without a part; give one a share")
     imbalance = checks.number("imbalance", imbalance, above=0.0)
-    left, right = as_keys(pairs.left, seed=seed), as_keys(pairs.right, seed=seed)
+    left, right = (as_keys(column, seed=seed) for column in pairs.columns)
     shared = weights / weights.sum(axis=-1, keepdims=True)
     room = imbalance * shared * (loads.sum(axis=1, keepdims=True) + pairs.total) - loads
     room[np.broadcast_to(shared == 0, room.shape)] = -np.inf  # not even for want of another

@@ -14,7 +14,7 @@ from grouping.keygraph.metis import Graph
 from sketches.arrays import Floats, Integers
 from sketches.errors import InvalidKeyError, InvalidValueError
 from sketches.key_identity import distinct
-from sketches.keys import KeyColumn, as_keys
+from sketches.keys import KeyColumn
 
 _HALF = 32
 _LOW_HALF = (1 << _HALF) - 1
@@ -80,7 +80,7 @@ class KeyGraph:
                     "name each operator in the order, and no hop from an operator to itself"
                 )
         hops = {hop: _counted(pairs) for hop, pairs in hops.items()}
-        sides = {hop: (as_keys(pairs.left), as_keys(pairs.right)) for hop, pairs in hops.items()}
+        sides = {hop: pairs.columns for hop, pairs in hops.items()}
         columns, places = _distinct(names, sides)
         bounds = np.concatenate([[0], np.cumsum([len(column) for column in columns])])
         ends = []
@@ -153,7 +153,7 @@ def _counted(pairs: KeyPairs) -> KeyPairs:
     seen = pairs.counts > 0
     if seen.all():
         return pairs
-    return KeyPairs(pairs.left[seen], pairs.right[seen], pairs.counts[seen])
+    return pairs.take(np.flatnonzero(seen))
 
 
 def _distinct(
@@ -220,7 +220,7 @@ def _loads(
 
 def _corrected(name: str, loads: Floats, column: KeyColumn, counts: KeyCounts) -> Floats:
     """Return the loads, with counts for counted keys, in the unit of the others."""
-    counted = as_keys(counts.keys)
+    counted = counts.column
     if not len(column) or not len(counted):
         return loads
     if counted.kind != column.kind:

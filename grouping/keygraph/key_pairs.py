@@ -1,20 +1,24 @@
 """Key pairs: which key of one operator was followed by which key of the next, and how often."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from grouping.keygraph.kept_keys import column_of, joined, keeping_keys
+from sketches.arrays import Floats, Indices
 from sketches.checks import amount, weights
 from sketches.errors import InvalidKeyError, InvalidValueError
-from sketches.keys import Pairs, as_keys
+from sketches.keys import KeyColumn, PairKeys
 from sketches.space_saving import SpaceSaving
 from sketches.values import ArrayValue, numeric, protected
 
 _MOST_TOSSES = 1 << 62  # what numpy can toss at once; of more, the rest is shared equally
 
 
+@keeping_keys("left", "right")
 @dataclass(frozen=True, eq=False)
 class KeyPairs(ArrayValue):
     """The counted key pairs between two keyed operators; row ``i`` is one pair.
@@ -34,45 +38,50 @@ class KeyPairs(ArrayValue):
     counts: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        left, right = as_array(self.left), as_array(self.right)
+        left, right = self.columns
         if len(left) != len(right):
             raise InvalidValueError(
                 f"{len(left)} left keys do not pair with {len(right)} right keys; "
                 "the two columns must have the same length"
             )
         counts = weights("counts", numeric("counts", self.counts), len(left))
-        object.__setattr__(self, "left", left)
-        object.__setattr__(self, "right", right)
         object.__setattr__(self, "counts", protected(counts))
+
+    @property
+    def columns(self) -> tuple[KeyColumn, KeyColumn]:
+        """Both sides as columns, which take less than arrays of objects."""
+        return column_of(self, "left"), column_of(self, "right")
+
+    def take(self, rows: Indices) -> "KeyPairs":
+        """Return the pairs of these rows."""
+        return _pairs([column.take(rows) for column in self.columns], self.counts[rows])
 
     @classmethod
     def of(cls, sketch: SpaceSaving) -> "KeyPairs":
         """Read the pairs of a sketch, each with the middle of its bounds as its count."""
         if not isinstance(sketch, SpaceSaving):
             raise InvalidValueError(f"{sketch!r} is not a SpaceSaving; give the sketch of pairs")
-        pairs, estimates, errors = sketch.arrays(heaviest_first=False)
+        pairs, estimates, errors = sketch.columns()
         if not len(estimates):
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), estimates)
-        if not isinstance(pairs, Pairs):
+        if not isinstance(pairs, PairKeys):
             raise InvalidKeyError(
                 f"the sketch holds keys of kind {sketch.kind}, not pairs; "
                 "update it with pairs, such as (left, right) columns"
             )
-        return cls(pairs.left, pairs.right, estimates - errors / 2)
+        return _pairs((pairs.left, pairs.right), estimates - errors / 2)
 
     def faded(self, factor: float) -> "KeyPairs":
         """Return the same pairs with lower counts."""
-        return KeyPairs(self.left, self.right, self.counts * amount("factor", factor, up_to=1.0))
+        return _pairs(self.columns, self.counts * amount("factor", factor, up_to=1.0))
 
     def together(self, other: "KeyPairs") -> "KeyPairs":
         """Return the pairs of both; pairs in both are listed twice, which means the same."""
         if not len(self) or not len(other):
             return self if len(self) else other
-        return KeyPairs(
-            np.concatenate([self.left, other.left]),
-            np.concatenate([self.right, other.right]),
-            np.concatenate([self.counts, other.counts]),
-        )
+        both = zip(self.columns, other.columns, strict=True)
+        sides = [joined(mine, theirs) for mine, theirs in both]
+        return _pairs(sides, np.concatenate([self.counts, other.counts]))
 
     def halved(self, seed: int = 0) -> tuple["KeyPairs", "KeyPairs"]:
         """Divide the tuples at random into two independent halves.
@@ -86,11 +95,11 @@ class KeyPairs(ArrayValue):
         whole = np.minimum(np.floor(self.counts), _MOST_TOSSES)
         random = np.random.default_rng(seed)
         drawn = random.binomial(whole.astype(np.int64), 0.5) + (self.counts - whole) / 2
-        halves = []
-        for counts in (drawn, self.counts - drawn):
-            some = counts > 0
-            halves.append(KeyPairs(self.left[some], self.right[some], counts[some]))
-        return halves[0], halves[1]
+        first, second = (
+            _pairs(self.columns, counts).take(np.flatnonzero(counts > 0))
+            for counts in (drawn, self.counts - drawn)
+        )
+        return first, second
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -101,8 +110,7 @@ class KeyPairs(ArrayValue):
         return float(self.counts.sum())
 
 
-def as_array(keys: Any) -> NDArray[Any]:
-    """Return the keys as a write-protected array: integers as int64, others as objects."""
-    column = as_keys(keys)
-    array = column.codes.view(np.int64) if column.kind == "int" else column.objects()
-    return protected(array)
+def _pairs(columns: Sequence[Any], counts: Floats) -> KeyPairs:
+    """Return the pairs of two columns."""
+    left, right = columns
+    return KeyPairs(left, right, counts)

@@ -104,7 +104,7 @@ class _Hop:
         numbers = {node: number for number, node in enumerate(nodes)}
         sides = [
             self._side(name, keys, tables[name], numbers)
-            for name, keys in zip(self.names, (pairs.left, pairs.right), strict=True)
+            for name, keys in zip(self.names, pairs.columns, strict=True)
         ]
         # 2. Known keys are settled, and on the left also keys without known partners: they have
         # nowhere to go, so they stay, and others may join them.
@@ -183,5 +183,6 @@ def _unknown_share(pairs: KeyPairs, first: KeyTable, second: KeyTable) -> float:
     """Return the share of tuples whose key is not in the table."""
     if not pairs.total:
         return 0.0
-    unknown = ~(first.find(pairs.left)[0] & second.find(pairs.right)[0])
+    left, right = pairs.columns
+    unknown = ~(first.find(left)[0] & second.find(right)[0])
     return float(pairs.counts[unknown].sum()) / pairs.total

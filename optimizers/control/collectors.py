@@ -45,7 +45,7 @@ def cost_sketch(seed: int = 0) -> CostSketch:
 def as_traffic(cells: Floats | NDArray[np.int64]) -> GroupTraffic:
     """Return the traffic between groups, given a matrix of how many tuples went between them."""
     sources, targets = np.nonzero(cells)
-    return GroupTraffic(sources, targets, cells[sources, targets].astype(np.float64))
+    return GroupTraffic(sources, targets, cells[sources, targets].astype(np.float64, copy=False))
 
 
 class TrafficSums:

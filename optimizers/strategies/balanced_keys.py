@@ -70,7 +70,7 @@ class BalancedKeys(Optimizer):
 
     def _balanced(self, counts: KeyCounts, instances: int, seed: int) -> DistributionAware:
         known = SpaceSaving(len(counts))
-        known.update(counts.keys, counts.counts)
+        known.update(counts.column, counts.counts)
         return distribution_aware(
             known, instances, threshold=self.threshold, cells_per_instance=self.cells, seed=seed
         )

@@ -113,7 +113,7 @@ class EpochCollector:
         held: HeldState | None = None,
         model_of: ModelOf = lambda name: None,  # noqa: ARG005
     ) -> Statistics:
-        """Return the statistics.
+        """Return the statistics, once: what was counted of keys is given away, to have it once.
 
         Args:
             state_bytes: how much state each operator holds.
@@ -129,10 +129,18 @@ class EpochCollector:
             held or HeldState({}),
             model_of,
         )
-        held_out = {
-            hop: KeyPairs.of(second) for hop, (_, second) in self._pairs.items() if len(second)
-        }
-        pairs = {hop: KeyPairs.of(first) for hop, (first, _) in self._pairs.items()}
+        pairs: dict[EdgeName, KeyPairs] = {}
+        held_out: dict[EdgeName, KeyPairs] = {}
+        while self._pairs:
+            hop, [*halves] = self._pairs.popitem()
+            second, first = KeyPairs.of(halves.pop()), KeyPairs.of(halves.pop())
+            pairs[hop] = first
+            if len(second):
+                held_out[hop] = second
+        keys = {}
+        while self._keys:
+            name, sketch = self._keys.popitem()
+            keys[name] = KeyCounts.of(sketch)
         return Statistics(
             epoch=self._number,
             seconds=self._seconds,
@@ -148,7 +156,7 @@ class EpochCollector:
             pairs=pairs,
             held_out=held_out,
             history={hop: known for hop, known in history.items() if hop in pairs},
-            keys={name: KeyCounts.of(sketch) for name, sketch in self._keys.items()},
+            keys=keys,
             groups={name: self._loads.groups(name, known) for name in self._loads.observed},
             instances={name: self._loads.instances(name, known) for name in self._loads.operators},
             traffic={hop: sums.traffic() for hop, sums in self._traffic.items()},

@@ -138,8 +138,8 @@ class KeyLayout:
         total = sum(pairs.total for pairs in hops.values())
         concentration = 0.0
         for pairs in hops.values():
-            for keys in (pairs.left, pairs.right):
-                number, _ = distinct(as_keys(keys))
+            for keys in pairs.columns:
+                number, _ = distinct(keys)
                 loads: Any = np.bincount(number, pairs.counts)
                 concentration += float(np.square(loads / total).sum())
         return math.sqrt(self.chance * (1 - self.chance) * concentration)
@@ -219,7 +219,7 @@ class KeyLayout:
         for hop, pairs in hops.items():
             here, there = (
                 self.node_of[name][self._under(name, division).assign(keys)]
-                for name, keys in zip(hop, (pairs.left, pairs.right), strict=True)
+                for name, keys in zip(hop, pairs.columns, strict=True)
             )
             local += float(pairs.counts[here == there].sum())
             total += pairs.total

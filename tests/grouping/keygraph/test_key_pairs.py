@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grouping.keygraph.key_counts import KeyCounts
+from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
+from optimizers import Statistics
 from sketches.errors import InvalidKeyError, InvalidValueError, PenstockError
+from sketches.keys import Pairs, StringKeys, as_keys
 from sketches.space_saving import SpaceSaving
 
 KEYS = {
@@ -152,3 +156,65 @@ def test_what_was_passed_in_can_change_without_changing_the_pairs():
     left[:], right[:], counts[:] = 9, "z", 9.0
 
     assert pairs == KeyPairs([1, 2], ["a", "b"], [1.0, 2.0])
+
+
+@pytest.fixture
+def counted_objects(monkeypatch):
+    """How many keys were made Python objects of."""
+    made = []
+    objects = StringKeys.objects
+
+    def counting(column):
+        made.append(len(column))
+        return objects(column)
+
+    monkeypatch.setattr(StringKeys, "objects", counting)
+    return made
+
+
+def test_no_object_is_made_of_a_key_until_somebody_asks(counted_objects):
+    texts = [f"key-{number}" for number in range(100)]
+    sketch, single = SpaceSaving(100), SpaceSaving(100)
+    sketch.update(Pairs(texts, texts[::-1]))
+    single.update(texts)
+
+    pairs, counts = KeyPairs.of(sketch), KeyCounts.of(single)
+    for some in (pairs.faded(0.5), pairs.together(pairs), *pairs.halved(3), pairs.take([4, 2])):
+        graph = KeyGraph.of({("a", "b"): some}, counts={"a": counts})
+        assert graph.names == ("a", "b")
+    seen = Statistics(pairs={("a", "b"): pairs}, keys={"a": counts})
+    assert 100 == len(seen.remembered(0.5)["a", "b"])
+    assert [] == counted_objects
+
+    assert {*texts} == {*pairs.left.tolist()} == {*counts.keys.tolist()}
+    assert pairs.left is pairs.left
+    assert [100, 100] == counted_objects
+
+
+COLUMNS = st.one_of(
+    st.lists(st.integers(-(2**63), 2**63 - 1)),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]))),
+    st.lists(st.binary()),
+    st.lists(st.dates()),
+    st.lists(st.tuples(st.integers(0, 9), st.text(st.sampled_from("ab")))),
+)
+
+
+@given(COLUMNS, st.integers(0, 99), st.integers(0, 1))
+def test_pairs_of_columns_are_pairs_of_what_is_in_them(keys, seed, other):
+    random = np.random.default_rng(seed)
+    counts, rows = random.integers(0, 9, len(keys)), random.permutation(len(keys))
+    given, column = KeyPairs(keys, keys, counts), as_keys(keys, seed=other)
+    read = KeyPairs(column, column, counts)
+
+    assert given == read
+    assert keys == read.left.tolist() == given.right.tolist()
+    assert not read.left.flags.writeable
+    assert [keys[row] for row in rows] == read.take(rows).left.tolist()
+    assert keys + keys == read.together(given).left.tolist()
+    assert pickle.loads(pickle.dumps(read)) == given  # noqa: S301
+
+
+def test_keys_of_two_kinds_are_not_joined():
+    with pytest.raises(InvalidKeyError, match="not of the kind of the first"):
+        KeyPairs([1], [2], [3]).together(KeyPairs(["a"], [2], [3]))
