@@ -34,8 +34,11 @@ class PastDecision:
         refused: why it could not be carried out; empty if it was.
         notes: why, with the figures that strategies expected, those with figures first; as many
             as are remembered.
-        expected: by node, the CPU seconds a second that the epoch after it would bring, if the
-            stream went on as it was; empty where that is not known. See `PastEpoch.loads`.
+        expected: what it would bring, if the stream went on as it was, by the names of figures, see
+            `optimizers.control.expecting`; what is not known is left out.
+        found: the same figures of the epoch after it; empty until that is over.
+        loads: by node, the CPU seconds a second that would come of it; empty where that is not
+            known. See `PastEpoch.loads`.
     """
 
     parts: tuple[tuple[str, str], ...] = ()
@@ -43,6 +46,8 @@ class PastDecision:
     refused: str = ""
     notes: tuple[Note, ...] = ()
     expected: Mapping[str, float] = FrozenMap()
+    found: Mapping[str, float] = FrozenMap()
+    loads: Mapping[str, float] = FrozenMap()
 
     def __post_init__(self) -> None:
         parts = tuple(
@@ -52,7 +57,8 @@ class PastDecision:
         # What strategies remember of their decisions is in figures.
         notes = sorted(listed("notes", self.notes), key=lambda note: not note.figures)
         object.__setattr__(self, "notes", tuple(notes[:MOST_NOTES]))
-        object.__setattr__(self, "expected", _amounts("expected", self.expected))
+        for name in ("expected", "found", "loads"):
+            object.__setattr__(self, name, _amounts(name, getattr(self, name)))
 
     def changed(self, part: str) -> bool:
         """Return whether it was applied and changed this part of the plan."""

@@ -1,12 +1,15 @@
 """A decision: an optimizer's answer and its outcome."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+from optimizers.control.expecting import told
 from optimizers.control.plan_outline import PlanOutline
 from optimizers.documents import Record
 from optimizers.notes import note_from_record
 from optimizers.past import MOST_NOTES
 from optimizers.plan import Note, Plan
+from sketches.values import FrozenMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Decision:
             plan in force was fitted to those that are there. The plan says what was changed.
         provisions: whether the control loop made it, not an optimizer: nodes were asked for, given
             back, or are late. The plan's notes name them.
+        expected: what it would bring, by the names of figures, see `PastDecision.expected`.
+        found: the same figures in the epoch that followed; empty until that is over.
     """
 
     after: int
@@ -38,6 +43,8 @@ class Decision:
     applied: bool = False
     fits: bool = False
     provisions: bool = False
+    expected: Mapping[str, float] = FrozenMap()
+    found: Mapping[str, float] = FrozenMap()
 
     @property
     def of_machines(self) -> bool:
@@ -64,7 +71,8 @@ class Decision:
         if self.provisions:
             return f"after batch {self.after}: nodes come and go as plans want ({reasons})"
         what = ", ".join(sorted(_parts(self.plan))) if self.applied else "nothing"
-        return f"after batch {self.after}: {what} changes ({reasons or 'no reason given'})"
+        outcome = told(self.expected, self.found)
+        return f"after batch {self.after}: {what} changes ({reasons or 'no reason given'}){outcome}"
 
 
 @dataclass(frozen=True, slots=True)

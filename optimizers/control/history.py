@@ -140,6 +140,15 @@ class History:
         }
         self.totals = replace(self.totals, sources=FrozenMap({**known, **found}))
 
+    def add_found(self, found: Mapping[str, float]) -> None:
+        """Add what came of the last decision of an optimizer, in the epoch after it."""
+        said = self._decisions
+        last = next((n for n in reversed(range(len(said))) if not said[n].of_machines), None)
+        if last is not None and not said[last].found:
+            expected = said[last].expected
+            known = {name: value for name, value in found.items() if name in expected}
+            said[last] = replace(said[last], found=FrozenMap(known))
+
     def add_decision(self, decision: Decision) -> None:
         """Add a decision, and the outcome of the one before, if this one is after a batch.
 

@@ -17,6 +17,7 @@ from optimizers.control.background import BackgroundAnswer
 from optimizers.control.checking import Limits, check_decision
 from optimizers.control.decision import Decision
 from optimizers.control.epoch_facts import EpochFacts, ToldEpochs
+from optimizers.control.expecting import expected_by
 from optimizers.control.fitting import fitted, idle_nodes
 from optimizers.control.history import History
 from optimizers.control.provisioning import Provisioning, kept_by
@@ -32,6 +33,7 @@ from optimizers.past import PastDecision, PastEpoch
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
+from sketches.values import FrozenMap
 
 _LOG = logging.getLogger(__name__)
 
@@ -277,8 +279,9 @@ class ControlLoop:
         if not self._is_over:
             return Plan()
         # 2. The epoch ends and is remembered.
-        past = self._remembering.past
-        statistics = replace(observed.statistics(self._pasts), past=past)
+        statistics = observed.statistics(self._pasts)
+        self.happened.add_found(self._remembering.found(statistics.seconds, self._local_share))
+        statistics = replace(statistics, past=self._remembering.past)
         self.happened.add_sources(statistics.sources)
         asked = self._question(self._last.batch, statistics, current)
         self._told.add(self._last.batch, statistics, asked.question.cluster, current.nodes)
@@ -296,9 +299,12 @@ class ControlLoop:
 
     def _question(self, after: int, statistics: Statistics, current: Plan) -> _Asked:
         job, machines = self._topology.under(current), self._cluster.under(current)
-        local = self._local / self._tuples if self._tuples else 1.0
         question = Question(job, machines, statistics, current, self._stand_ins)
-        return _Asked(question, after, local)
+        return _Asked(question, after, self._local_share)
+
+    @property
+    def _local_share(self) -> float:
+        return self._local / self._tuples if self._tuples else 1.0
 
     def _checked(self, asked: _Asked, answer: Answer, current: Plan, limits: Limits) -> Plan:
         """Keep the optimizer's answer; return it if it changes anything and can be carried out."""
@@ -312,30 +318,42 @@ class ControlLoop:
             except Exception as error:  # noqa: BLE001  # groupings of other packages raise anything
                 refused = reason(error)
         applied = changes and not refused
-        self._remember(asked, plan, refused, applied=applied)
+        expected = self._remember(asked, plan, refused, applied=applied)
         self._idleness.tell(plan)
         decision = Decision(
-            asked.after, plan, refused, asked.local, seconds=answer.seconds, applied=applied
+            asked.after,
+            plan,
+            refused,
+            asked.local,
+            seconds=answer.seconds,
+            applied=applied,
+            expected=FrozenMap(expected),
         )
         _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
         self.happened.add_decision(decision)
         return plan if applied else Plan()
 
-    def _remember(self, asked: _Asked, plan: Plan, refused: str, *, applied: bool) -> None:
-        """Remember the decision after an epoch, and the loads that it expects of nodes."""
+    def _remember(
+        self, asked: _Asked, plan: Plan, refused: str, *, applied: bool
+    ) -> dict[str, float]:
+        """Remember the decision after an epoch, and return what is expected of it."""
         if asked.epoch is None:
-            return
-        expected: dict[str, float] = {}
+            return expected_by(plan.notes, {}) if applied else {}
+        loads: dict[str, float] = {}
         if applied and not plan.routing:
             current = asked.question.current
             plans = current, current.amended(plan, self._cluster)
-            expected = expected_loads(
+            loads = expected_loads(
                 asked.epoch,
                 asked.question.statistics.groups,
                 *(Layout.of(self._topology, self._cluster, each) for each in plans),
             )
-        decided = PastDecision(parts_of(plan), applied, refused, plan.notes, expected)
+        expected = expected_by(plan.notes, loads) if applied else {}
+        decided = PastDecision(
+            parts_of(plan), applied, refused, plan.notes, expected=expected, loads=loads
+        )
         self._remembering.decided(asked.epoch.epoch, decided)
+        return expected
 
     def _completed(self, plan: Plan) -> Plan:
         """Return a plan with its defaults written out, without notes."""

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
+from optimizers.control.expecting import found_in
 from optimizers.control.summary import BatchSummary
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
@@ -47,6 +48,23 @@ class Remembering:
         if summary.moved is not None:
             size, pause = self._moved or (0.0, 0.0)
             self._moved = size + summary.moved.bytes, pause + summary.moved.pause
+
+    def found(self, seconds: float, local: float) -> dict[str, float]:
+        """Return what came of the decision before the epoch that ends, and remember that with it.
+
+        Args:
+            seconds: how long the epoch lasted.
+            local: the share of tuples that stayed on their node, between keyed operators.
+        """
+        figures = found_in(local, self._batches, seconds, self._nodes)
+        if self.past.epochs:
+            *others, last = self.past.epochs
+            decision = last.decision
+            if decision is not None and decision.expected:
+                known = {name: figures[name] for name in decision.expected if name in figures}
+                last = replace(last, decision=replace(decision, found=known))
+                self.past = Past((*others, last), self.past.groups)
+        return figures
 
     def end_epoch(
         self, number: int, statistics: Statistics, local: float, layout: Layout

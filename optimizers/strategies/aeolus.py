@@ -283,7 +283,9 @@ class _ByStages:
         if math.isfinite(chosen.cores):
             figures |= {"period": chosen.period, "cores": chosen.cores}
             text += f", begun every {chosen.period:.3g} s"
-        notes = (*self._notes, planned_note(settings.name, text, figures))
+        takes = chosen.batch.seconds(rows) if rows else chosen.batch.settled(rate)
+        expected = {"seconds of a batch": takes} if math.isfinite(takes) else {}
+        notes = (*self._notes, planned_note(settings.name, text, figures, expected))
         return plan | Plan(admit=admit, period=period, notes=notes)
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from batching.steadiness import Steadiness
 from optimizers.notes import Note
 from optimizers.statistics import Statistics
+from sketches.values import FrozenMap
 
 JOB = "the job"
 
@@ -68,7 +69,16 @@ def memory_of(statistics: Statistics, by: str) -> Memory:
     return Memory(planned, tuple(since))
 
 
-def planned_note(by: str, text: str, planned: Mapping[str, float]) -> Note:
-    """Return the note of a plan, with the figures that it was made with."""
+def planned_note(
+    by: str, text: str, planned: Mapping[str, float], expected: Mapping[str, float] = FrozenMap()
+) -> Note:
+    """Return the note of a plan, with the figures that it was made with, and what it is to bring.
+
+    Args:
+        by: the strategy.
+        text: the reason.
+        planned: the figures that the plan was made with.
+        expected: what it is to bring, by the names of `optimizers.control.expecting`.
+    """
     figures = {_PLANNED + name: value for name, value in planned.items()}
-    return Note(by, JOB, text, {**figures, _NEW: 1.0})
+    return Note(by, JOB, text, {**figures, _NEW: 1.0, **expected})

@@ -9,6 +9,7 @@ from grouping.routing_table import GroupTable
 from optimizers import (
     Cluster,
     Deployment,
+    Note,
     Operator,
     OperatorStatistics,
     Optimizer,
@@ -121,11 +122,59 @@ def test_loads_come_to_be_what_was_expected():
     script = Script(there)
     in_the_simulation(script, batches=13, every=4)
     first, second = script.heard[-1].past.epochs[:2]
-    expected = first.decision.expected
+    expected = first.decision.loads
     assert set(expected) == {"node-0", "node-1"}
     assert sum(expected.values()) == pytest.approx(sum(first.loads.values()))
     assert expected != pytest.approx(first.loads, rel=0.05)  # it did change something
     assert second.loads == pytest.approx(expected, rel=0.1)  # other tuples of the same stream
+
+
+def said(plan, **figures):
+    named = {name.replace("_", " "): value for name, value in figures.items()}
+    return plan | Plan(notes=(Note("Me", "a and b", "it is better", named),))
+
+
+def test_a_decision_is_told_with_what_it_was_expected_to_bring_and_what_was_found():
+    for plan in (Plan(routing={"a": table()}), placed(*[0, 1] * 4)):
+        script = Script(said(plan, local_now=0.625, worth=3.0))
+        done = in_the_simulation(script, batches=5)
+        first, second = script.heard[-1].past.epochs[:2]
+        assert 0.625 == first.decision.expected["local"]
+        assert "worth" not in first.decision.expected
+        # What is found is what the epoch after it remembers of itself.
+        assert second.local == first.decision.found["local"]
+        assert {*first.decision.expected} == {*first.decision.found}
+        for name, load in first.decision.loads.items():
+            assert load <= first.decision.expected["busiest node"], name
+        if first.decision.loads:
+            found = max(second.loads.values())
+            assert found == pytest.approx(first.decision.found["busiest node"])
+        # A strategy sees it at once, at the end of that epoch.
+        assert first.decision == script.heard[1].past.epochs[0].decision
+        # And so does who reads the run.
+        (told,) = [one for one in done.decisions if one.applied]
+        assert (first.decision.expected, first.decision.found) == (told.expected, told.found)
+        assert "; expected " in str(told)
+        assert f"; found {'busiest' if first.decision.loads else 'local'}" in str(told)
+
+
+def test_nothing_is_expected_of_what_was_not_done_or_is_said_in_two_ways():
+    idle = said(Plan(), local_now=0.5)
+    two = said(said(placed(*[0, 1] * 4), local_now=0.5), local_now=0.75)
+    script = Script(idle, two)
+    in_the_simulation(script, batches=4)
+    first, second = (epoch.decision for epoch in script.heard[-1].past.epochs[:2])
+    assert {} == first.expected == first.found
+    assert ["busiest node"] == [*second.expected] == [*second.found]
+
+
+def test_a_batch_is_told_with_the_seconds_that_it_was_expected_to_take():
+    script = Script(said(placed(*[0, 1] * 4), seconds_of_a_batch=2.0))
+    in_the_simulation(script, batches=13, every=3)
+    first, second = script.heard[-1].past.epochs[:2]
+    assert 2.0 == first.decision.expected["seconds of a batch"]
+    took = second.seconds / second.batches
+    assert took == first.decision.found["seconds of a batch"]
 
 
 def test_nothing_is_expected_where_it_is_not_known():
@@ -138,7 +187,7 @@ def test_nothing_is_expected_where_it_is_not_known():
         in_the_simulation(script, batches=3)
         decision = script.heard[-1].past.epochs[0].decision
         assert decision.applied
-        assert decision.expected == {}
+        assert decision.expected == {} == decision.loads
 
 
 def test_loads_of_groups_are_averages_until_keys_get_other_groups():
