@@ -181,8 +181,11 @@ def _decision_dict(decision: PastDecision) -> dict[str, Any]:
         **{each.name: getattr(decision, each.name) for each in fields(decision)},
         "parts": [list(part) for part in decision.parts],
         "notes": [note.to_dict() for note in decision.notes],
-        "expected": dict(decision.expected),
+        **{name: dict(getattr(decision, name)) for name in _FIGURES},
     }
+
+
+_FIGURES = ("expected", "found", "loads")
 
 
 def _each(record: Record, name: str, build: Callable[[Record], T]) -> dict[str, T]:
@@ -255,7 +258,7 @@ def _decision(record: Record) -> PastDecision:
         record.take("applied", bool),
         record.take("refused", str),
         tuple(record.each("notes", note_from_record)),
-        record.mapping("expected", _as_it_is),
+        *(record.mapping(name, _as_it_is) for name in _FIGURES),
     )
 
 

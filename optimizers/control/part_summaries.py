@@ -90,7 +90,9 @@ class OperatorSummary:
             record.optional("wall", float),
             record.strings("nodes"),
             record.strings("hosts"),
-            *(record.floats(name) for name in ("remote_in", "remote_out", "state_bytes")),
+            record.floats("remote_in"),
+            record.floats("remote_out"),
+            record.floats("state_bytes"),
             record.optional("receiving", float),
         )
 

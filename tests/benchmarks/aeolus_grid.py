@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from aeolus_held_out import NAMES, constants, counted, foretold
 from aeolus_jobs import JOBS, SOURCE, RealJob, shipped_to_workers
+from optimizers.strategies.aeolus_stages import as_plan, present_stages
 from page import Json
 
 from batching.stages import ALONE, StageJob, Stages
@@ -26,7 +27,6 @@ from optimizers.spark.command_session import quiet_session
 from optimizers.spark.cores import slots_of
 from optimizers.spark.engine import SparkEngine
 from optimizers.strategies.aeolus import Aeolus
-from optimizers.strategies.aeolus_stages import as_plan, present_stages
 from optimizers.strategies.fixed import Fixed
 from sketches.arrays import Floats
 

@@ -127,8 +127,8 @@ class Pool:
         conversations = [edge.conversation for edge in self.edges]
         carried: list[list[Message]] = [[] for _ in self.edges]
         batch = Batch(self, sender, instances, conversations, carried)
-        for way in self.ways:
-            way.flow.parcels += way.limit > 1
+        for edge in self.edges:
+            edge.flow.parcels += edge.limit > 1
         self.open[sender, *instances] = batch
         return batch
 
