@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from aeolus_held_out import NAMES, constants, counted, foretold
 from aeolus_jobs import JOBS, SOURCE, RealJob, shipped_to_workers
-from optimizers.strategies.aeolus_stages import as_plan, present_stages
 from page import Json
 
 from batching.stages import ALONE, StageJob, Stages
@@ -23,11 +22,12 @@ from optimizers.comparing.outcome import Outcome
 from optimizers.control.run_summary import RunSummary
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
-from optimizers.spark.command_session import quiet_session
+from optimizers.spark.command_session import command_session
 from optimizers.spark.cores import slots_of
 from optimizers.spark.engine import SparkEngine
 from optimizers.strategies.aeolus import Aeolus
 from optimizers.strategies.fixed import Fixed
+from optimizers.strategies.parts.aeolus_stages import as_plan, present_stages
 from sketches.arrays import Floats
 
 ROWS = 60_000  # lines that all have to work through in a round
@@ -61,7 +61,7 @@ def spark_grid(scale: float) -> Json:
 
 
 def _of_job(job: RealJob, rounds: int) -> Json:
-    with quiet_session("*") as session, TemporaryDirectory() as folder:
+    with command_session("*") as session, TemporaryDirectory() as folder:
         cores = slots_of(session)
         cluster = Cluster.uniform(cores)
         variants: dict[str, Optimizer | None] = {"as declared": None, AEOLUS: Aeolus()}

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from optimizers import Cluster
 from optimizers.optimizer import Optimizer
-from optimizers.spark.command_session import quiet_session
+from optimizers.spark.command_session import command_session
 from optimizers.spark.cores import slots_of
 from optimizers.spark.engine import Run, SparkEngine, StreamingRun
 from optimizers.spark.sized import Sized
@@ -73,7 +73,7 @@ def spark_rates(scale: float) -> Json:
 
 
 def _of_job(job: RealJob, scale: float) -> Json:
-    with quiet_session("*") as session, TemporaryDirectory() as folder:
+    with command_session("*") as session, TemporaryDirectory() as folder:
         bench = Bench(session, job, Path(folder), scale)
         carried = {name: bench.carried(variant) for name, variant in VARIANTS.items()}
         rates = {level: share * carried["as declared"] for level, share in SHARES.items()}
