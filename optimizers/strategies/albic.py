@@ -346,7 +346,9 @@ class _Proposal:
         return self.groups.traffic(self.statistics).local(placement.assignment)
 
     def _migration(self, placed: Mapping[str, Deployment]) -> Migration:
-        return migration_between(self.before, _with(self.before, placed), self.statistics)
+        # Keys are counted only if another strategy wants them.
+        seen = replace(self.statistics, keys={})
+        return migration_between(self.before, _with(self.before, placed), seen)
 
     def _left(self, text: str) -> Plan:
         figures = {} if not self.scale else self._figures(self._now)

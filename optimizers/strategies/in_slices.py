@@ -163,7 +163,9 @@ class InSlices(Optimizer):
         }
         # 3. What is said of it.
         job = old.topology.under(Plan(parallelism=counts))
-        moved = migration_between(old, Layout(job, {**old.homes, **placement}), statistics)
+        # Keys are counted only if another strategy wants them.
+        seen = replace(statistics, keys={})
+        moved = migration_between(old, Layout(job, {**old.homes, **placement}), seen)
         figures = {
             "groups": moved.total.groups,
             "keys": moved.total.keys,

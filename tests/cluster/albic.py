@@ -277,8 +277,7 @@ class Story:
             keys = np.flatnonzero(moved)
             found = {
                 "groups": len(np.unique(self._groups(name)[keys])),
-                # `Locality` has keys counted, and all of them come in each batch.
-                "keys": len(keys) if self._with_locality else 0,
+                "keys": self._named(name, keys),
                 "bytes": float(sum(size_of(name, key) for key in keys.tolist())),
             }
             changed += int((self._before.instances[name] != now.instances[name]).sum())
@@ -312,6 +311,11 @@ class Story:
     def _groups(self, name: str) -> np.ndarray:
         owners = self.stream.run.layout.owners(name)
         return owners.group_of(as_keys(np.arange(KEYS[name]), seed=owners.seed))
+
+    def _named(self, name: str, keys: np.ndarray) -> int:
+        """Return how many of these keys a table names."""
+        table = self.stream.run.layout.owners(name).table
+        return 0 if table is None or not len(keys) else int(table.find(keys)[0].sum())
 
     def _wrong(self, number: int, what: str) -> None:
         self.failures.append(f"batch {number}: {what}")

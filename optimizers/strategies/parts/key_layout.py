@@ -228,10 +228,12 @@ class KeyLayout:
     def moving(self, division: Division, statistics: Statistics) -> tuple[float, float | None]:
         """Return how many keys get another owner, and how many bytes of state, if that is known.
 
-        It is what `Plan.diff` says of the plan that follows.
+        It is what `Plan.diff` says of the plan that follows, by the counts of keys and the sum of
+        the state of all: that of key groups is observed only if another strategy wants it.
         """
         later = Layout(self.layout.topology.under(Plan(routing=division)), self.layout.homes)
-        moved = migration_between(self.layout, later, statistics).total
+        known = Statistics(operators=statistics.operators, keys=statistics.keys)
+        moved = migration_between(self.layout, later, known).total
         seen = [statistics.operators.get(name) for name in division]
         sized = all(operator is not None and operator.state_bytes for operator in seen)
         return float(moved.keys), moved.bytes if sized else None

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grouping.groupings import PartialKey
+from grouping.keygraph.key_counts import KeyCounts
 from grouping.keygraph.key_graph import KeyGraph
 from grouping.keygraph.key_pairs import KeyPairs
 from grouping.keygraph.partition import partition_as_published, partition_keys
@@ -210,6 +211,17 @@ def test_moving_counts_keys_with_a_new_instance_and_their_state_where_it_is_know
     assert (2.0, None) == found.moving(new, Statistics(operators={"a": sized}))
     known = Statistics(operators={"a": sized, "b": OperatorStatistics(state_bytes=4.0)})
     assert (2.0, 400.0) == found.moving(new, known)
+
+
+def test_a_key_that_moves_has_its_own_state_however_few_keys_the_tables_name():
+    old = RoutingTable([1, 2, 3, 4], [0, 0, 1, 1], 4)
+    found = laid_out(current=Plan(routing={"a": old, "b": old}))
+    new = {"a": RoutingTable([1, 2, 3, 4], [0, 1, 2, 1], 4), "b": old}
+    keys = KeyCounts(list(range(1000)), np.ones(1000))
+    sized = OperatorStatistics(tuples=1000.0, state_bytes=8000.0)
+    known = Statistics(operators={"a": sized, "b": sized}, keys={"a": keys, "b": keys})
+
+    assert (2.0, pytest.approx(16.0)) == found.moving(new, known)
 
 
 def test_tuples_are_as_large_as_on_the_edges_into_later_operators():
