@@ -1,8 +1,8 @@
 """What key groups and instances need of their machines: processor, memory and network.
 
-Loads are given twice: as amounts (seconds, bytes), and as shares of what a node of capacity 1 has,
-see `Cluster.typical`. So a node of capacity 2 has room for loads of 2. A fact that was not observed
-is None, and so is its share where it is not known how much nodes have.
+Loads are given twice: as amounts (seconds, bytes), and as shares of what their node has, times its
+capacity. So a node of capacity 2 is full, of whichever resource, when its loads come to 2. A fact
+that was not observed is None, and so is its share where it is not known how much nodes have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,8 +61,8 @@ class GroupStatistics(_Columns):
         cpu: the load each puts on the processor: ``seconds``, as a share of the time of all cores;
             a node with an unknown number of cores counts as having one.
         memory: the load each puts on the memory: ``state_bytes``, as a share of it.
-        network: the load each puts on the link: ``remote_in`` and ``remote_out``, as a share of
-            what the link carries both ways in that time.
+        network: the load each puts on the link: the larger of ``remote_in`` and ``remote_out``, as
+            a share of what the link carries each way in that time.
         state_bytes: how much state each holds at the end.
         tuples: how many tuples each received.
         seconds: how many CPU seconds they took, from taking in to sending on, without the fixed
@@ -139,7 +139,7 @@ class InstanceStatistics(_Columns):
         remote_out: how large those were of ``bytes_out`` that went to other hosts.
         cpu: ``seconds`` as a share, as in `GroupStatistics`, fixed costs included.
         memory: ``state_bytes`` as a share.
-        network: ``remote_in`` and ``remote_out`` as a share.
+        network: the larger of ``remote_in`` and ``remote_out`` as a share.
     """
 
     nodes: tuple[str, ...]
@@ -201,18 +201,25 @@ class InstanceStatistics(_Columns):
 def _shares(
     cluster: Cluster, nodes: Sequence[str], time: float, amounts: Mapping[str, Floats | None]
 ) -> dict[str, Floats | None]:
-    """Return these amounts as shares of what a node of capacity 1 has in that time."""
+    """Return these amounts as shares of what their nodes have in that time, full as capacities."""
     typical, lasted = cluster.typical, max(time, _LEAST_SECONDS)
-    seconds, state = amounts.get("seconds"), amounts.get("state_bytes")
+    there = {node.name: node for node in cluster.nodes}
+    hosts = [there.get(name, typical) for name in nodes]
+
+    def share(amount: Floats | None, has: Sequence[float | None]) -> Floats | None:
+        known = [each for each in has if each is not None]
+        if amount is None or len(known) < len(has):
+            return None
+        found: Floats = amount * [node.capacity for node in hosts] / np.array(known, dtype=float)
+        return found
+
     far_in, far_out = amounts.get("remote_in"), amounts.get("remote_out")
-    shares: dict[str, Floats | None] = {"cpu": None, "memory": None, "network": None}
-    if seconds is not None:
-        # A second on a faster core is more work.
-        speeds = {node.name: node.capacity / (node.cores or 1.0) for node in cluster.nodes}
-        usual = 1.0 / (typical.cores or 1.0)
-        shares["cpu"] = seconds * [speeds.get(name, usual) for name in nodes] / lasted
-    if state is not None and typical.memory is not None:
-        shares["memory"] = state / typical.memory
-    if far_in is not None and far_out is not None and typical.bandwidth is not None:
-        shares["network"] = (far_in + far_out) / (2.0 * typical.bandwidth * lasted)
-    return shares
+    far = None if far_in is None or far_out is None else np.maximum(far_in, far_out) / lasted
+    seconds = amounts.get("seconds")
+    return {
+        "cpu": share(
+            None if seconds is None else seconds / lasted, [node.cores or 1.0 for node in hosts]
+        ),
+        "memory": share(amounts.get("state_bytes"), [node.memory for node in hosts]),
+        "network": share(far, [node.bandwidth for node in hosts]),
+    }

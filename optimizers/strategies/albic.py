@@ -188,7 +188,7 @@ class _Proposal:
     @cached_property
     def groups(self) -> GroupLayout:
         """The key groups, as they would be laid out if none moved."""
-        return GroupLayout(self.layout, self.cluster, self.loads.names)
+        return GroupLayout(self.layout, self.cluster, self.loads.names, self.loads.resource)
 
     def nodes_wanted(self, rule: ScalingRule) -> NodesWanted | str:
         """Return how many nodes there are to be; or, in words, what is not known for that."""

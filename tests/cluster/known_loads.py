@@ -190,7 +190,7 @@ class Story:
                     facts[share] = known / has
             far = [getattr(amounts, fact) for fact in ("remote_in", "remote_out")]
             if typical.bandwidth is not None and all(each is not None for each in far):
-                facts["network"] = sum(far) / (2 * typical.bandwidth * seen.seconds)
+                facts["network"] = np.maximum(*far) / (typical.bandwidth * seen.seconds)
             for fact, wanted in facts.items():
                 column = getattr(amounts, fact)
                 if column is None:

@@ -32,7 +32,7 @@ MIXED = Cluster(
 ONE = np.array([1.0, 1.0])
 
 
-def test_shares_are_of_a_node_of_capacity_1():
+def test_shares_are_of_what_the_node_has_times_its_capacity():
     found = GroupStatistics.of(
         MIXED,
         ["big", "small"],
@@ -45,9 +45,31 @@ def test_shares_are_of_a_node_of_capacity_1():
 
     # The cores of the big one are twice as fast: a second there is two of the small one's.
     assert [0.4, 0.2] == pytest.approx(found.cpu.tolist())
-    assert [0.5, 0.25] == found.memory.tolist()  # 2 GB for a capacity of 1
-    assert [4 / 20, 1 / 20] == pytest.approx(found.network.tolist())  # 1 MB/s each way
+    assert [2 / 3, 1 / 6] == pytest.approx(found.memory.tolist())  # 3 GB each
+    # Of 10 MB each way in that time, and of 20 MB.
+    assert [2 * 3 / 10, 1 / 20] == pytest.approx(found.network.tolist())
     assert found.tuples is None
+
+
+@pytest.mark.parametrize("way", ["remote_in", "remote_out", "both"])
+def test_a_link_that_is_full_one_way_is_full(way):
+    """It read half full; and where another node had more, less still."""
+    nodes = Cluster((Node("a", 4, cores=4, bandwidth=1e8), Node("b", 4, cores=4, bandwidth=1e9)))
+    far = {name: 1e8 * ONE * (way in {name, "both"}) for name in ("remote_in", "remote_out")}
+
+    found = InstanceStatistics.of(nodes, ("a", "b"), 1.0, **far)
+
+    assert [4.0, 0.4] == pytest.approx(found.network.tolist())
+
+
+def test_a_node_that_is_full_of_state_is_full_whatever_others_have():
+    nodes = Cluster((Node("a", 4, memory=8e9), Node("b", 4, memory=56e9), Node("c", 4)))
+
+    found = InstanceStatistics.of(nodes, ("a", "b"), 1.0, state_bytes=8e9 * ONE)
+
+    assert [4.0, 4 / 7] == pytest.approx(found.memory.tolist())
+    elsewhere = InstanceStatistics.of(nodes, ("a", "c"), 1.0, state_bytes=8e9 * ONE)
+    assert elsewhere.memory is None
 
 
 def test_shares_of_what_is_not_known_are_absent():

@@ -35,6 +35,28 @@ def hindrance(topology: Topology) -> str:
     return "no operator has keys that go where their key group is"
 
 
+_HAS = {"memory": "memory", "network": "bandwidth"}
+
+
+def sizes(cluster: Cluster, resource: str) -> Floats | None:
+    """Return how much each node has of a resource; None where only capacities compare nodes."""
+    found = [getattr(node, _HAS[resource]) for node in cluster.nodes] if resource in _HAS else []
+    return None if not found or None in found else np.array(found)
+
+
+def rooms(cluster: Cluster, resource: str) -> Floats:
+    """Return what each node has room for, together as much as all capacities.
+
+    >>> from optimizers import Node
+    >>> cluster = Cluster((Node("a", memory=1e9), Node("b", memory=3e9)))
+    >>> rooms(cluster, "cpu").tolist(), rooms(cluster, "memory").tolist()
+    ([1.0, 1.0], [0.5, 1.5])
+    """
+    powers = np.array([node.capacity for node in cluster.nodes])
+    has = sizes(cluster, resource)
+    return powers if has is None else has * (powers.sum() / has.sum())
+
+
 @dataclass(frozen=True)
 class GroupLayout:
     """The key groups of some operators, one operator after the other, and their nodes.
@@ -50,11 +72,13 @@ class GroupLayout:
         layout: the job as it is laid out.
         cluster: the machines.
         names: the operators, in the order of the job.
+        resource: of which resource the loads are that nodes have room for.
     """
 
     layout: Layout
     cluster: Cluster
     names: tuple[str, ...]
+    resource: str = "cpu"
 
     @cached_property
     def nodes(self) -> dict[str, int]:
@@ -63,8 +87,14 @@ class GroupLayout:
 
     @cached_property
     def capacities(self) -> Floats:
-        """The capacity of each node."""
-        return np.array([node.capacity for node in self.cluster.nodes])
+        """What each node has room for."""
+        return rooms(self.cluster, self.resource)
+
+    @cached_property
+    def units(self) -> dict[str, float]:
+        """By node, what a load that is a share of it is anywhere: see `optimizers.loads`."""
+        powers = [node.capacity for node in self.cluster.nodes]
+        return dict(zip(self.nodes, (self.capacities / powers).tolist(), strict=True))
 
     @cached_property
     def draining(self) -> list[int]:

@@ -10,7 +10,7 @@ from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
 from optimizers.past import RESOURCES
 from optimizers.statistics import Statistics
-from optimizers.strategies.parts.group_layout import GroupLayout, movable
+from optimizers.strategies.parts.group_layout import GroupLayout, movable, sizes
 from sketches.arrays import Floats
 from sketches.values import FrozenMap
 
@@ -27,8 +27,8 @@ class GroupLoads:
 
     Attributes:
         resource: which one; `TUPLES` where none is known.
-        loads: by operator, the load of each group, as a share of a node of capacity 1 (or tuples):
-            in sum as in this epoch, and divided among the groups as on average.
+        loads: by operator, the load of each group, as `rooms` counts it (or tuples): in sum as in
+            this epoch, and divided among the groups as on average.
         state: by operator, how many bytes of state each group holds.
         variances: by operator, by how much the load of each group would vary by chance.
         lacking: the operators of which loads were not observed, though their groups could move.
@@ -69,13 +69,16 @@ class GroupLoads:
         seen = {name: statistics.groups[name] for name in wanted if name in statistics.groups}
         if not seen:
             return None
-        chosen = resource or bottleneck(seen, _fullest(layout, cluster, seen))
+        chosen = resource or bottleneck(seen, *_used(layout, cluster, seen))
+        laid_out = GroupLayout(layout, cluster, tuple(seen), chosen)
+        # What was a share of another node is no measure of what it is here.
+        alike = len(set(laid_out.units.values())) == 1
         loads, state, variances = {}, {}, {}
         for name, groups in seen.items():
-            now = getattr(groups, chosen)
+            now = _anywhere(laid_out, name, groups)
             if now is None or groups.state_bytes is None:
                 continue
-            earlier = getattr(statistics.past.groups.get(name), chosen, None)
+            earlier = getattr(statistics.past.groups.get(name), chosen, None) if alike else None
             loads[name] = now if earlier is None else _smoothed(now, earlier, lasting)
             state[name] = groups.state_bytes
             # State is there, however many tuples came.
@@ -86,7 +89,9 @@ class GroupLoads:
 
 
 def bottleneck(
-    seen: Mapping[str, GroupStatistics], fullest: Mapping[str, float] = FrozenMap()
+    seen: Mapping[str, GroupStatistics],
+    fullest: Mapping[str, float] = FrozenMap(),
+    in_all: Mapping[str, float] = FrozenMap(),
 ) -> str:
     """Return the resource whose load is to be even: the one of which most is used in all.
 
@@ -96,12 +101,14 @@ def bottleneck(
     Args:
         seen: the key groups of each operator.
         fullest: by resource, what share is in use of what the fullest node has.
+        in_all: by resource, the sum of all loads; by default of those that are given.
     """
     totals = {}
     for resource in (*RESOURCES, TUPLES):
         loads = [getattr(groups, resource) for groups in seen.values()]
         if all(each is not None for each in loads):
-            totals[resource] = sum(float(each.sum()) for each in loads)
+            given = sum(float(each.sum()) for each in loads)
+            totals[resource] = in_all.get(resource, given)
     tuples = totals.pop(TUPLES, None)
     if "cpu" not in totals:
         short = [each for each in totals if fullest.get(each, 0.0) >= _NEARLY]
@@ -110,18 +117,34 @@ def bottleneck(
     return max(totals, key=lambda resource: totals[resource], default=TUPLES)
 
 
-def _fullest(
+def _used(
     layout: Layout, cluster: Cluster, seen: Mapping[str, GroupStatistics]
-) -> dict[str, float]:
-    """Return by resource what share is in use of what the fullest node has, as far as known."""
-    groups = GroupLayout(layout, cluster, tuple(seen))
-    found = {}
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return by resource what share is in use on the fullest node, and all loads together."""
+    fullest, in_all = {}, {}
     for resource in RESOURCES:
-        loads = {name: getattr(each, resource) for name, each in seen.items()}
-        if all(each is not None for each in loads.values()):
-            held = np.bincount(groups.current, groups.row(loads), len(groups.nodes))
-            found[resource] = float((held / groups.capacities).max(initial=0.0))
-    return found
+        groups = GroupLayout(layout, cluster, tuple(seen), resource)
+        loads = {name: _anywhere(groups, name, each) for name, each in seen.items()}
+        known = {name: each for name, each in loads.items() if each is not None}
+        if len(known) == len(loads):
+            row = groups.row(known)
+            held = np.bincount(groups.current, row, len(groups.nodes))
+            fullest[resource] = float((held / groups.capacities).max(initial=0.0))
+            in_all[resource] = float(row.sum())
+    return fullest, in_all
+
+
+def _anywhere(groups: GroupLayout, name: str, seen: GroupStatistics) -> Floats | None:
+    """Return the load of each key group of an operator as it is on any node, see `rooms`."""
+    share: Floats | None = getattr(seen, groups.resource)
+    has = sizes(groups.cluster, groups.resource)
+    if share is None or has is None:
+        return share
+    if groups.resource == "memory" and seen.state_bytes is not None:
+        found: Floats = seen.state_bytes * (groups.capacities.sum() / has.sum())
+        return found
+    home = groups.layout.homes[name]
+    return share * [groups.units[home.nodes[instance]] for instance in home.groups]
 
 
 def _smoothed(now: Floats, earlier: Floats, lasting: float) -> Floats:

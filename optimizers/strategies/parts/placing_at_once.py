@@ -41,7 +41,7 @@ def placed_at_once(
     loads = GroupLoads.of(layout, cluster, statistics, resource=None, lasting=0.0)
     if loads is None or loads.lacking:
         return Plan()
-    groups = GroupLayout(layout, cluster, loads.names)
+    groups = GroupLayout(layout, cluster, loads.names, loads.resource)
     budget = MigrationBudget.of(budget)
     load = groups.row(loads.loads)
     if not load.any():

@@ -137,10 +137,10 @@ def _others(groups: GroupLayout, statistics: Statistics, resource: str) -> _Othe
             return f"the load of {name} was not observed"
         held: dict[str, float] = {}
         for node, load in zip(seen.nodes, loads.tolist(), strict=True):
-            held[node] = held.get(node, 0.0) + load
-        power = {node.name: node.capacity for node in groups.cluster.nodes}
-        total += float(loads.sum())
-        busiest += max((load / power.get(node, 1.0) for node, load in held.items()), default=0.0)
+            held[node] = held.get(node, 0.0) + load * groups.units.get(node, 1.0)
+        room = dict(zip(groups.nodes, groups.capacities.tolist(), strict=True))
+        total += sum(held.values())
+        busiest += max((load / room.get(node, 1.0) for node, load in held.items()), default=0.0)
     return _Others(total, busiest)
 
 

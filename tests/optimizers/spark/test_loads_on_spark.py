@@ -14,7 +14,10 @@ from optimizers.spark.engine import SparkEngine
 pytestmark = pytest.mark.spark
 
 BATCHES, ROWS = 8, 500
-NODES = Cluster(tuple(Node(name, cores=1, memory=1e6, bandwidth=1e7) for name in ("x", "y")))
+MEMORY, LINK = {"x": 1e6, "y": 4e6}, {"x": 1e7, "y": 3e6}
+NODES = Cluster(
+    tuple(Node(name, cores=1, memory=MEMORY[name], bandwidth=LINK[name]) for name in ("x", "y"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +52,16 @@ def test_all_that_is_told_of_groups_is_true(told):
 
 
 def test_shares_are_of_what_nodes_have(told):
-    _, seen = told
-    groups = seen.groups["a"]
+    run, seen = told
+    groups, home = seen.groups["a"], run.layout.homes["a"]
+    nodes = [home.nodes[instance] for instance in home.groups]
 
+    assert {"x", "y"} == set(nodes)
     assert groups.cpu == pytest.approx(groups.seconds / seen.seconds)
-    assert groups.memory == pytest.approx(groups.state_bytes / 1e6)
-    crossed = groups.remote_in + groups.remote_out
-    assert groups.network == pytest.approx(crossed / (2 * 1e7 * seen.seconds))
+    assert groups.memory == pytest.approx(groups.state_bytes / [MEMORY[node] for node in nodes])
+    crossed = np.maximum(groups.remote_in, groups.remote_out)  # each way has the whole link
+    links = np.array([LINK[node] for node in nodes])
+    assert groups.network == pytest.approx(crossed / (links * seen.seconds))
 
 
 def test_instances_have_what_their_groups_have_and_what_calls_take(told):

@@ -252,6 +252,31 @@ def test_a_node_has_load_by_its_capacity():
         assert np.bincount(plan.placement[name].groups).tolist() == [6, 3, 3]
 
 
+def test_nodes_are_full_of_state_by_their_memory_and_not_by_their_cores():
+    """Nodes of one capacity, of which the second has a third of the memory of the others."""
+    cluster = Cluster(
+        tuple(Node(f"node-{n}", memory=size) for n, size in enumerate((3e4, 1e4, 3e4)))
+    )
+    layout = Layout.of(JOB, cluster, Plan())
+    seen, state = {}, EVEN * 1000
+    for name in "ab":
+        home = layout.homes[name]
+        nodes = [home.nodes[instance] for instance in home.groups]
+        seen[name] = GroupStatistics.of(cluster, nodes, 1.0, state_bytes=state)
+        assert seen[name].memory.max() == pytest.approx(0.1)
+
+    plan = Albic(budget="100 %", resource="memory").plan(
+        JOB, cluster, Statistics(groups=seen), Plan()
+    )
+
+    for name in "ab":
+        held = np.bincount(plan.placement[name].groups, state, 3)
+        assert held[1] < held[[0, 2]].min() / 2
+    # By what is done, they are alike.
+    busy = {name: GroupStatistics(cpu=EVEN, state_bytes=state) for name in "ab"}
+    assert not Albic(budget="100 %").plan(JOB, cluster, Statistics(groups=busy), Plan())
+
+
 def test_nodes_that_drain_are_left_over_some_decisions_and_instances_go_last():
     homes = ("node-0", "node-1", "node-2")
     dealt = tuple(np.repeat([0, 1, 2], 4).tolist())
