@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimizers.cluster import Cluster
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.runtime.driver.sent_bytes import unsure_senders
 from optimizers.runtime.driver.state_sizes import HeldState
-from optimizers.runtime.observe.call_models import ModelOf
+from optimizers.runtime.observe.call_models import READING, ModelOf
 from optimizers.runtime.observe.call_sums import CallModel
 from optimizers.runtime.task.reports import Reports
 from sketches.arrays import Floats, Indices
@@ -223,28 +224,33 @@ class LoadCollector:
         sums, model = self._groups[name], known.model_of(name)
         by_key = "measured" not in self._unknown[name]
         measured = sums["measured"] if by_key else np.zeros(len(sums["measured"]))
-        own = self._instances[name]
         if model is not None:
             amounts = np.column_stack(
                 [np.zeros(len(measured)), sums["tuples"], sums["keys"], sums["held"]]
             )
             grows = model.seconds(amounts) * self._pace(name, model)
-            seconds: Floats = measured + grows + self._read_in(name)
-            allowed = _ERROR * seconds.sum()
+            reading, unsure = self._reading(name, known)
+            sized = "bytes_in" not in self._unknown[name] and sums["bytes_in"].any()
+            rest = measured + _divided(reading, sums["bytes_in" if sized else "tuples"])
+            allowed = _ERROR * float((rest + grows).sum()) - unsure
             if 2.0 * model.uncertainty(amounts).sum() <= allowed:
-                return seconds
-            whole = amounts.sum(axis=0, keepdims=True)
-            if 2.0 * float(model.uncertainty(whole)[0]) <= allowed:
-                return measured + _divided(float(grows.sum()), sums["tuples"]) + self._read_in(name)
-        worked = float(_whole(own).sum())
+                return rest + grows
+            if 2.0 * _uncertainty_of_all(model, amounts) <= allowed:
+                return rest + _divided(float(grows.sum()), sums["tuples"])
+        worked = float(_whole(self._instances[name]).sum())
         return measured if by_key and measured.sum() >= (1.0 - _ERROR) * worked else None
 
-    def _read_in(self, name: str) -> Floats:
-        """Return by key group the CPU seconds to read what arrived."""
-        sums = self._groups[name]
-        known = "bytes_in" not in self._unknown[name] and sums["bytes_in"].any()
-        reading = float(self._instances[name]["reading_in"].sum())
-        return _divided(reading, sums["bytes_in" if known else "tuples"])
+    def _reading(self, name: str, known: Known) -> tuple[float, float]:
+        """Return how much of the time to read what arrived grows with it, and how sure that is."""
+        own, model = self._instances[name], known.model_of(READING)
+        whole = float(own["reading_in"].sum())
+        found, unsure = whole / 2, whole / 2  # whatever it is
+        if model is not None:
+            amounts = np.array([[0.0, own["bytes_in"].sum(), 0.0, 0.0]])
+            error = 2.0 * float(model.uncertainty(amounts)[0])
+            if error < unsure:
+                found, unsure = min(whole, float(model.seconds(amounts)[0])), error
+        return found, unsure
 
     def _pace(self, name: str, model: CallModel) -> float:
         """Return how many times what the model says calls took this time."""
@@ -264,10 +270,12 @@ class LoadCollector:
         amounts = _amounts(own)
         amounts[:, 0] = 0.0
         grows = own["measured"] + model.seconds(amounts) * self._pace(name, model)
+        error = 2.0 * _uncertainty_of_all(model, amounts)
         if self._layout.topology.operator(name).keyed:  # else the call is the task
-            grows += own["reading_in"]
+            reading, unsure = self._reading(name, known)
+            grows += _divided(reading, own["bytes_in"])
+            error += unsure
         fixed = np.maximum(whole - grows, 0.0)
-        error = 2.0 * float(model.uncertainty(amounts.sum(axis=0, keepdims=True))[0])
         return fixed if error <= _ERROR * float(fixed.sum()) else None
 
 
@@ -284,6 +292,11 @@ def _whole(sums: Mapping[str, Floats]) -> Floats:
 def _amounts(own: Mapping[str, Floats]) -> Floats:
     """Return by instance its calls, tuples, keys and bytes of state, as call models have them."""
     return np.column_stack([own[fact] for fact in ("calls", "tuples", "keys", "held")])
+
+
+def _uncertainty_of_all(model: CallModel, amounts: NDArray[np.float64]) -> float:
+    """Return the standard error of what all of these take together."""
+    return float(model.uncertainty(amounts.sum(axis=0, keepdims=True))[0])
 
 
 def _divided(amount: float, weights: Floats) -> Floats:

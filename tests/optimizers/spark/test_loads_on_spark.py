@@ -3,12 +3,14 @@
 import busy
 import known_loads
 import numpy as np
+import pyarrow as pa
 import pytest
 from known_loads import Placing, truth, tuples, wrong
 from pyspark import cloudpickle
 
-from optimizers import Cluster, Deployment, Node, Plan
+from optimizers import Albic, Cluster, Deployment, Layout, Node, Operator, Plan, Topology
 from optimizers.deployment import default_groups
+from optimizers.folds import Count, Emit
 from optimizers.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
@@ -76,7 +78,8 @@ def test_instances_have_what_their_groups_have_and_what_calls_take(told):
         assert found.hosts is None
     calls = BATCHES * busy.Spinning.call
     fixed = seen.instances["b"].fixed
-    assert fixed is None or fixed == pytest.approx(np.full(2, calls), rel=0.6)
+    engine = seen.instances["b"].receiving  # which takes most of it in tasks as small
+    assert fixed is None or ((fixed > 0.9 * calls) & (fixed < 1.3 * calls + engine)).all()
     assert seen.instances["b"].seconds.sum() > 2 * calls
 
 
@@ -92,4 +95,32 @@ def test_sources_and_operators_without_a_key_are_told_as_well(told):
     remote = seen.edges["f", "a"].bytes - seen.edges["f", "a"].local_bytes
     assert plain.remote_out.sum() == pytest.approx(remote)
     assert plain.seconds.sum() > BATCHES * ROWS * 1e-5
+    for found in (source, plain, seen.instances["a"], seen.instances["b"]):
+        assert (found.receiving > 0).all()
+        assert (found.seconds > found.receiving).all()
     assert [0.0, 0.0] == source.state_bytes.tolist() == plain.state_bytes.tolist()
+
+
+def test_a_skewed_count_is_balanced_by_what_it_takes_and_not_by_memory(spark, tmp_path):
+    """State is as even as keys are; most tuples are of the keys of a few groups."""
+    job = Topology.source("s", parallelism=2)
+    job = job.then(Operator("a", "k", 2, Count(emit=Emit.NOTHING), key_groups=16))
+    keys, random = np.arange(2000), np.random.default_rng(3)
+    layout = Layout.of(job, NODES, Plan())
+    weights = np.where(known_loads.group_of(layout, "a", keys) < 4, 6.0, 1.0)
+    weights /= weights.sum()
+    tables = [pa.table({"k": random.choice(keys, 40_000, p=weights)}) for _ in range(8)]
+    frames = [spark.createDataFrame(table).coalesce(2) for table in tables]
+    engine = SparkEngine(
+        checkpoint=str(tmp_path), spark=spark, cluster=NODES, every=2, seed=job.seed
+    )
+
+    run = engine.run(job, frames, Albic(budget="100 %"))
+
+    notes = [note.text for decision in run.decisions for note in decision.notes]
+    moved = [text for text in notes if "load is uneven" in text]
+    assert moved
+    assert all(text.endswith((", by cpu", ", by tuples")) for text in moved), moved
+    imbalance = [batch.imbalance("a") for batch in run.batches]
+    assert imbalance[0] > 1.3
+    assert imbalance[-1] < 1.15
