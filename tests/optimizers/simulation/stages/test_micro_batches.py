@@ -420,6 +420,10 @@ def test_strategies_for_micro_batches_see_where_time_goes_and_shorten_batches():
     assert run.decisions[1].applied
     assert run.plan.parallelism["count"] < 4
     assert run.batches[-2].seconds < 0.9 * stays.batches[-2].seconds
+    # What a batch was expected to take is told with what it took; the run goes to where it settles.
+    told = run.decisions[1]
+    assert told.expected["seconds of a batch"] == pytest.approx(run.batches[-2].seconds, rel=0.1)
+    assert "; found " in str(told)
 
 
 def test_micro_batches_are_compared():
