@@ -32,14 +32,14 @@ def listed(schema: pa.Schema) -> str:
 def in_line(value: Any) -> str:
     """Return how a value prints, in one line and cut short.
 
-    >>> in_line(["a"] * 99)[-8:]
-    "'a', …"
+    >>> in_line("one\\ntwo"), in_line(range(3))
+    ("'one\\\\ntwo'", 'range(0, 3)')
     """
     try:
         text = " ".join(repr(value).split())
     except Exception:  # noqa: BLE001  # a class of others, which may do what it likes
         text = f"a {type(value).__name__}"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text[:_LONGEST]
 
 
 def shown(value: Any) -> str:
