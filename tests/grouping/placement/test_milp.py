@@ -251,6 +251,31 @@ def test_an_answer_that_is_better_is_taken_and_counted_anew(monkeypatch):
     assert place_groups(**LINE, time_limit=1).load_distance == problem.distance(best)
 
 
+def test_moves_of_an_answer_that_are_not_needed_are_taken_back(monkeypatch):
+    problem = PlacementProblem.of([2.0, 2, 2, 2, 0.1], [0, 0, 0, 1, 0], 3, budget=3)
+    answering(monkeypatch, problem, np.array([2, 0, 0, 1, 1], np.int32))
+
+    found, _ = improve(problem, problem.current, 1.0, "CBC", Aim(problem, enough=2.0))
+
+    assert found.tolist() == [2, 0, 0, 1, 0]
+
+
+@BOTH
+def test_a_solver_empties_nodes_that_drain_though_the_load_distance_does_not_count_them(solver):
+    # Node 2 has 10 and drains. One move can even the others out, or take 5 from it.
+    loads, current = [4.0, 5, 7, 8, 1, 2], [2, 2, 0, 0, 2, 1]
+    problem = PlacementProblem.of(loads, current, 3, budget=1, draining=[2])
+    least = min(map(problem.distance, affordable(problem)))
+
+    found, bound = improve(problem, problem.current, 20.0, solver, Aim(problem))
+
+    assert strain(problem, found) == min(strain(problem, one) for one in affordable(problem))
+    assert strain(problem, found) < strain(problem, problem.current)
+    assert bound == pytest.approx(least, rel=1e-3)
+    assert bound <= least
+    assert problem.distance(found) > least
+
+
 def shares(given, found):
     """What counts of a placement: groups left, what is beyond the limit, what crosses nodes."""
     more = {"traffic", "max_load_distance", "worth", "enough"}
