@@ -377,6 +377,29 @@ def test_a_solver_that_fails_is_named_in_one_line_of_ours(tmp_path, monkeypatch,
     assert "\n" not in str(e.value)
 
 
+def test_highs_is_told_how_long_it_may_take_and_that_no_gap_will_do(monkeypatch):
+    told = {}
+
+    def call(command, model):
+        names = ("time_limit", "mip_rel_gap", "mip_abs_gap", "threads")
+        told.update({name: model.solverModel.getOptionValue(name)[1] for name in names})
+        model.solverModel.run()
+
+    monkeypatch.setattr("pulp.HiGHS.callSolver", call)
+    PlacementProgram(PlacementProblem.of(**TWO)).solve(7.5, "HiGHS")
+
+    assert {"time_limit": 7.5, "mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "threads": 1} == told
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PuLP's open log
+def test_a_file_that_is_no_program_is_named(tmp_path, monkeypatch):
+    pretending(tmp_path, monkeypatch, "")
+    (tmp_path / "cbc").write_bytes(bytes(9))
+
+    with pytest.raises(SolverError, match=r"the solver CBC failed: .*Exec format"):
+        place_groups([3.0, 1, 1], [0, 0, 0], 2, budget=2, time_limit=2)
+
+
 def test_a_solver_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setattr("cbcbox.cbc_bin_path", lambda: "/nonexistent/cbc")
     with pytest.raises(SolverError, match=r"the solver CBC failed: .*cannot execute /nonexistent"):
