@@ -30,10 +30,10 @@ def listed(schema: pa.Schema) -> str:
 
 
 def in_line(value: Any) -> str:
-    """Return how a value prints, in one line and cut short.
+    r"""Return how a value prints, in one line and cut short.
 
-    >>> in_line("one\\ntwo"), in_line(range(3))
-    ("'one\\\\ntwo'", 'range(0, 3)')
+    >>> in_line("one\ntwo"), in_line(range(3))
+    ("'one\\ntwo'", 'range(0, 3)')
     """
     try:
         text = " ".join(repr(value).split())
