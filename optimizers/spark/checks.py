@@ -44,7 +44,6 @@ def check_session(session: Any) -> None:
             f"spark={_shown(session)} is not a session; give SparkSession.builder.getOrCreate(), "
             "or leave it out"
         )
-    check_running(session)
 
 
 def check_running(session: SparkSession) -> None:

@@ -361,7 +361,6 @@ def test_a_session_that_was_stopped_is_said_to_be(spark, given, monkeypatch):
     with monkeypatch.context() as stopped:
         stopped.setattr(spark.sparkContext, "_jsc", None)  # as stop() leaves it
         for call in (
-            lambda: SparkEngine(checkpoint="/nowhere", spark=spark),
             lambda: engine.run(JOB, given.rows),
             lambda: engine.start(JOB, given.streamed),
             lambda: engine.replay("in", TABLE, rows=1),
