@@ -232,10 +232,11 @@ class LoadCollector:
             reading, unsure = self._reading(name, known)
             sized = "bytes_in" not in self._unknown[name] and sums["bytes_in"].any()
             rest = measured + _divided(reading, sums["bytes_in" if sized else "tuples"])
-            allowed = _ERROR * float((rest + grows).sum()) - unsure
-            if 2.0 * model.uncertainty(amounts).sum() <= allowed:
+            allowed = _ERROR * float((rest + grows).sum())
+            # Both errors are independent.
+            if np.hypot(2.0 * model.uncertainty(amounts).sum(), unsure) <= allowed:
                 return rest + grows
-            if 2.0 * _uncertainty_of_all(model, amounts) <= allowed:
+            if np.hypot(2.0 * _uncertainty_of_all(model, amounts), unsure) <= allowed:
                 return rest + _divided(float(grows.sum()), sums["tuples"])
         worked = float(_whole(self._instances[name]).sum())
         return measured if by_key and measured.sum() >= (1.0 - _ERROR) * worked else None
@@ -274,7 +275,7 @@ class LoadCollector:
         if self._layout.topology.operator(name).keyed:  # else the call is the task
             reading, unsure = self._reading(name, known)
             grows += _divided(reading, own["bytes_in"])
-            error += unsure
+            error = float(np.hypot(error, unsure))
         fixed = np.maximum(whole - grows, 0.0)
         return fixed if error <= _ERROR * float(fixed.sum()) else None
 

@@ -91,7 +91,7 @@ class TaskReport:
         shipping: CPU seconds for routing and packing what it emitted.
         receiving: CPU seconds of the task that are in neither: for taking in what arrived, state,
             observing, and whatever else it takes to run it.
-        reading_in: how many of those went by until it had read what arrived.
+        reading_in: how many of those it took to get from the engine what arrived.
         call_seconds: CPU seconds of what `call_sums` tells of.
         wall: seconds of the operator's own work by the clock on the wall.
         keeping: seconds by that clock to read state, take keys over, and write what changed.

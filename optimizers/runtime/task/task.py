@@ -112,10 +112,9 @@ def run_task(  # noqa: PLR0913
 def _parcels(
     work: Work, stage: int, instance: Instance, worker: "Worker", batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Sending]:
-    started = time.process_time()
     mine: list[Parcel] = []
     reports: list[Parcel] = []
-    for parcel in from_batches(batches):
+    for parcel in from_batches(worker.reading(batches)):
         if parcel.edge == REPORT:
             reports.append(parcel)
         elif work.layout.stage_of[work.topology.edges[parcel.edge].target] > stage:
@@ -123,7 +122,6 @@ def _parcels(
         else:
             _check_address(work, instance, parcel)
             mine.append(parcel)
-    worker.reading_in = time.process_time() - started
     yield from passed_on(work.layout, stage, reports)
     mine.sort(key=lambda parcel: parcel.order)
     for parcel in mine:
@@ -191,7 +189,6 @@ class Worker:
     Attributes:
         place: the machine, or the node that stands for it.
         received: the parcels that arrived for it.
-        reading_in: CPU seconds until all of them were read.
     """
 
     def __init__(  # noqa: PLR0913
@@ -208,7 +205,7 @@ class Worker:
         self._cpu_began = time.process_time()
         self._sending = self._sending_began = 0.0
         self._is_attached = False
-        self.reading_in = 0.0
+        self._reading_in = 0.0
         self._known_as = known_as
         self._host = host
         self.place = work.layout.node_of(instance) if host is None else host
@@ -248,6 +245,17 @@ class Worker:
             started = time.perf_counter()
             batch = next(batches, None)
             self._reading += time.perf_counter() - started
+            if batch is None:
+                return
+            yield batch
+
+    def reading(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pass on what arrives, and note the CPU time to get it from the engine."""
+        arriving = iter(batches)
+        while True:
+            started = time.process_time()
+            batch = next(arriving, None)
+            self._reading_in += time.process_time() - started
             if batch is None:
                 return
             yield batch
@@ -357,7 +365,7 @@ class Worker:
             emitted=self._emitted,
             seconds=self._seconds + keyed.seconds,
             shipping=0.0 if box is None else box.seconds,
-            reading_in=self.reading_in,
+            reading_in=self._reading_in,
             call_seconds=calls[0][-1] if calls else 0.0,
             wall=self._wall + keyed.wall,
             keeping=keyed.keeping,
