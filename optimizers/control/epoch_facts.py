@@ -228,7 +228,13 @@ def _traffic(record: Record) -> GroupTraffic:
 
 def _way(record: Record) -> Execution:
     slots = record.optional("slots", int)
-    return Execution(record.take("micro_batches", bool), slots, record.strings("sized"))
+    return Execution(
+        record.take("micro_batches", bool),
+        slots,
+        record.strings("sized"),
+        paced=record.take("paced", bool, default=False),
+        cuts=record.take("cuts", bool, default=False),
+    )
 
 
 def _past(record: Record) -> PastEpoch:

@@ -49,6 +49,7 @@ class Engine:
     cluster: Cluster
     settings: Settings
     provisioner: object = None
+    hosts: object = None
 
 
 def recording(topology, source, warm_up):
