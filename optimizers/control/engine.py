@@ -45,6 +45,10 @@ class JobRun(Protocol):
         """The last decisions."""
 
     @property
+    def epochs(self) -> Sequence[EpochFacts]:
+        """The facts of the last epochs that are over, and the decision at the end of each."""
+
+    @property
     def totals(self) -> Totals:
         """Sums over all batches and decisions."""
 

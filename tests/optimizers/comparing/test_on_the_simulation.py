@@ -117,7 +117,9 @@ def test_all_that_strategies_are_told_is_in_the_document():
     decided = [epoch.past.decision for epoch in ours.epochs]
     assert all(said is not None and said.notes for said in decided)
     assert [True, False, False] == [said.applied for said in decided]
-    expected, loads = decided[0].expected, ours.epochs[1].past.loads
+    expected, loads = decided[0].loads, ours.epochs[1].past.loads
+    assert max(expected.values()) == pytest.approx(decided[0].expected["busiest node"])
+    assert decided[0].found.keys() == decided[0].expected.keys()
     assert expected.keys() == loads.keys() == {node.name for node in nodes}
     for name, load in loads.items():
         assert expected[name] == pytest.approx(load, rel=0.25)

@@ -36,7 +36,11 @@ SOURCE = SourceStatistics(100, 90, 10, 4.5)
 SEEN = Statistics(
     epoch=3,
     seconds=4.5,
-    operators={"a": OperatorStatistics(10, 0.5, 64, 0.25, emitted=20, shipping=0.125, wall=0.75)},
+    operators={
+        "a": OperatorStatistics(
+            10, 0.5, 64, 0.25, emitted=20, shipping=0.125, wall=0.75, receiving=0.375
+        )
+    },
     edges={("s", "a"): EdgeStatistics(10, 500, 4, 200, parcels=3)},
     groups={"a": GroupStatistics(**columns(GroupStatistics, 4))},
     instances={
@@ -44,14 +48,16 @@ SEEN = Statistics(
     },
     traffic={("a", "b"): GroupTraffic([0, 3], [1, 2], [5.0, 2.5])},
     sources={"s": SOURCE},
-    execution=Execution(micro_batches=True, slots=8, sized=("s",)),
+    execution=Execution(micro_batches=True, slots=8, sized=("s",), paced=True, cuts=True),
 )
 DECISION = PastDecision(
     (("placement", "a"),),
     applied=True,
     refused="no",
     notes=(Note("Albic", "a", "to even out", {"before": 2.0, "after": 1.1}, idle=True),),
-    expected={"n": 0.5, "m": 0.25},
+    expected={"busiest node": 0.5, "local now": 0.75},
+    found={"busiest node": 0.625, "local now": 0.5},
+    loads={"n": 0.5, "m": 0.25},
 )
 PAST = PastEpoch(
     3,
@@ -198,5 +204,5 @@ def test_fewer_epochs_of_many_groups_are_kept_and_always_the_last(monkeypatch):
 
     assert [2, 3, 4] == [each.after for each in epochs(5, groups=30).told(())]
     assert [4] == [each.after for each in epochs(5, groups=300).told(())]
-    assert 4 + 3 * 2 + 2 * 12 + 36 == len(FACTS)
+    assert 4 * 10 + 2 * 14 + 3 * 2 == len(FACTS)  # of groups, of instances, of traffic
     assert MOST_NUMBERS * 8 < 5e6  # bytes

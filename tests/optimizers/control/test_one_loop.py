@@ -145,6 +145,7 @@ def test_runs_of_both_engines_have_the_names_of_the_protocol_and_share_no_others
         "batches",
         "cluster",
         "decisions",
+        "epochs",
         "layout",
         "plan",
         "plans",
