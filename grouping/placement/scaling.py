@@ -77,6 +77,8 @@ class Demand:
             is not as low as it looks.
         earlier: what the job asked for in earlier epochs, the last one last, as a share of what it
             asks for now.
+        pinned: by how much more the busiest node is used by load that cannot move than it would be
+            were that spread.
     """
 
     loads: Floats
@@ -85,6 +87,7 @@ class Demand:
     busiest: float
     saturated: bool = False
     earlier: Sequence[float] = ()
+    pinned: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "busiest", amount("busiest", self.busiest))
@@ -160,6 +163,9 @@ def _out(demand: Demand, rule: ScalingRule) -> Scaling:
     typical = float(demand.capacities.mean())
     best, expected = count, demand.usage(demand.capacities)
     goal = max(rule.target, demand.indivisible * _NEARLY)
+    if expected + demand.pinned <= goal:
+        text = f"{here}, and balancing mends that; it takes several epochs"
+        return Scaling(count, text, demand.busiest)
     # With fewer than these, not even the mean is as low; with twice as many, all is.
     first = max(count + 1, math.ceil(demand.total / goal / typical) - 1)
     for wanted in range(min(first, rule.most), min(2 * first, rule.most) + 1):

@@ -66,6 +66,12 @@ class World:
     def layout(self):
         return Layout.of(self.job, self.cluster, self.plan)
 
+    def begin(self, placement):
+        """Begin with these deployments in place of the usual ones."""
+        self.plan = self.plan.amended(Plan(placement=placement), self.cluster)
+        self.held = self._held()
+        self.loop.begin(self.layout)
+
     def _held(self):
         """The node of each key group, by the plan in force."""
         homes = self.layout.homes

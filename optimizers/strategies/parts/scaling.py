@@ -66,14 +66,17 @@ def nodes_wanted(  # noqa: PLR0913
     measured = _busiest(groups, rows, assignment) + others.busiest
     comes = resource != "memory"  # which state takes, however fast tuples come
     times = _times(groups.layout, statistics) if comes else 1.0
+    power = groups.capacities[staying]
+    spread = others.total / float(power.sum())
     # 2. How many nodes that takes.
     demand = Demand(
         rows * times,
         np.append(others.total * times, np.zeros(len(rows) - 1)),
-        groups.capacities[staying],
+        power,
         measured * times,
         comes and (_busiest(groups, rows) + others.busiest >= _BUSY or _behind(statistics)),
         _earlier(groups.layout, statistics),
+        max(0.0, others.busiest - spread) * times,
     )
     found = scaled(demand, rule, since=_since(statistics))
     fewer = len(demand.capacities) - found.nodes
