@@ -73,8 +73,8 @@ class Demand:
         fixed: by dimension, load that is spread over all nodes.
         capacities: the capacity of each node that stays.
         busiest: the usage of the busiest node under the best plan for these nodes.
-        saturated: whether more came than was done, or a node had no time to spare, so that load
-            is not as low as it looks.
+        saturated: whether more came than was done, or a node or an instance had no time to spare,
+            so that load is not as low as it looks.
         earlier: what the job asked for in earlier epochs, the last one last, as a share of what it
             asks for now.
         pinned: by how much more the busiest node is used by load that cannot move than it would be
@@ -191,7 +191,8 @@ def _in(demand: Demand, rule: ScalingRule, since: int | None) -> Scaling:
     if demand.busiest >= rule.lower or count <= rule.least:
         return Scaling(count, "as many nodes as are needed", demand.busiest)
     if demand.saturated:
-        return Scaling(count, "load looks low, but more came than was done", demand.busiest)
+        text = "load looks low, but more came than was done, or an instance had no time to spare"
+        return Scaling(count, text, demand.busiest)
     recent = list(demand.earlier)[-rule.patience :]
     calm = since is None or since >= rule.settling + rule.patience
     if len(recent) < rule.patience or not calm:

@@ -17,7 +17,7 @@ from optimizers.strategies.parts.group_layout import GroupLayout
 from optimizers.strategies.parts.group_loads import TUPLES
 from sketches.arrays import Floats
 
-_BUSY = 0.95  # of the time: a node that works that much may have no time to spare
+_BUSY = 0.95  # of the time: a node or an instance that works that much may have none to spare
 _BEHIND = 1.02  # times what was let in: so much more came
 
 
@@ -74,7 +74,8 @@ def nodes_wanted(  # noqa: PLR0913
         np.append(others.total * times, np.zeros(len(rows) - 1)),
         power,
         measured * times,
-        comes and (_busiest(groups, rows) + others.busiest >= _BUSY or _behind(statistics)),
+        _busiest_instance(groups, statistics) * min(1.0, _times(groups.layout, statistics)) >= _BUSY
+        or (comes and (_busiest(groups, rows) + others.busiest >= _BUSY or _behind(statistics))),
         _earlier(groups.layout, statistics),
         max(0.0, others.busiest - spread) * times,
     )
@@ -118,6 +119,28 @@ def _busiest(groups: GroupLayout, rows: Floats, assignment: Nodes | None = None)
     at = groups.current if assignment is None else assignment
     held = np.stack([np.bincount(at, row, len(groups.nodes)) for row in rows])
     return float((held / groups.capacities).max(axis=1).sum())
+
+
+def _busiest_instance(groups: GroupLayout, statistics: Statistics) -> float:
+    """Return for what share of the epoch an instance worked, which has one core to work on.
+
+    Where stages wait for each other, one can work only while its stage runs: the busiest of all
+    stages then count together, without those of sources, whose partitions run side by side.
+    """
+    if not statistics.seconds:
+        return 0.0
+    layout, how = groups.layout, statistics.execution
+    waits = how is not None and how.micro_batches
+    busiest: dict[int, float] = {}
+    for name, stage in layout.stage_of.items():
+        at = stage if waits else 1
+        seen, told = statistics.instances.get(name), statistics.groups.get(name)
+        worked: Floats | None = None if seen is None else seen.seconds
+        if worked is None and told is not None and told.seconds is not None:
+            worked = np.bincount(layout.homes[name].groups, told.seconds).astype(np.float64)
+        if at and worked is not None:
+            busiest[at] = max(busiest.get(at, 0.0), float(worked.max(initial=0.0)))
+    return sum(busiest.values()) / statistics.seconds
 
 
 @dataclass(frozen=True)

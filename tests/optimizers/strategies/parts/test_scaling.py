@@ -7,11 +7,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scaling_world import GROUPS, World, job_on
+from scaling_world import GROUPS, SECONDS, World, job_on
 
 from grouping.placement.scaling import Demand, ScalingRule, scaled
-from optimizers import Albic, Cluster, Deployment, GroupStatistics, Layout, Plan, Statistics
+from optimizers import (
+    Albic,
+    Cluster,
+    Deployment,
+    GroupStatistics,
+    Layout,
+    Node,
+    OperatorStatistics,
+    Plan,
+    Statistics,
+    Topology,
+)
 from optimizers.errors import InvalidValueError
+from optimizers.execution import Execution
+from optimizers.flow import SourceStatistics
+from optimizers.loads import InstanceStatistics
 from optimizers.past import Past, PastDecision, PastEpoch
 from optimizers.strategies.parts.scaling import grown
 from optimizers.testing import OptimizerContract
@@ -51,7 +65,95 @@ def test_there_is_one_rescale_for_each_change_of_level(seed):
     assert max(world.usages[20:39] + world.usages[60:79] + world.usages[140:]) < 1.0
 
 
-def test_nothing_is_scaled_down_while_a_node_is_busy_all_the_time():
+def quiet(seconds, cores, each=1, **more):
+    """Epochs of a keyed operator on four nodes, in which each of 40 groups works so many seconds.
+
+    Each node has as many instances as ``each`` says; seconds are given for a second of the epoch.
+    """
+    job = Topology.source("s").then("a", key="k", parallelism=4 * each, key_groups=40)
+    home = Deployment(
+        tuple(f"node-{instance // each}" for instance in range(4 * each)),
+        tuple(group * each // 10 for group in range(40)),
+    )
+    cluster = Cluster(tuple(Node(f"node-{n}", cores=cores) for n in range(4)))
+    nodes = [f"node-{group // 10}" for group in range(40)]
+    worked = np.asarray(seconds) * SECONDS
+    groups = GroupStatistics.of(
+        cluster, nodes, SECONDS, seconds=worked, state_bytes=np.ones(40), tuples=np.full(40, 1e6)
+    )
+    epochs = (PastEpoch(n, seconds=SECONDS, tuples={"s": 1e6}) for n in range(9))
+    seen = Statistics(
+        epoch=9,
+        seconds=SECONDS,
+        operators={"s": OperatorStatistics(tuples=1e6)},
+        groups={"a": groups},
+        instances={"s": InstanceStatistics(("node-0",), cpu=np.zeros(1))},
+        past=Past(tuple(epochs)),
+        **more,
+    )
+    return job, cluster, seen, Plan(placement={"a": home})
+
+
+def decided(question, **changes):
+    """What Albic wants of the nodes, and why."""
+    plan = albic(budget="100 %", by_stage=True, **changes).plan(*question)
+    return plan.nodes, plan.drain, next(n.text for n in plan.notes if n.about == "nodes")
+
+
+def test_nothing_is_scaled_down_while_an_instance_is_busy_all_the_time():
+    """An instance has one core: of eight that a node has, seven idle, and it is in use by 12 %."""
+    nodes, drain, reason = decided(quiet(np.full(40, 0.0999), cores=8))
+    assert nodes is None
+    assert not drain
+    assert "had no time to spare" in reason
+
+    nodes, drain, _ = decided(quiet(np.full(40, 0.08), cores=8))
+    assert nodes == 1
+    assert len(drain) == 3
+
+
+def test_stages_that_wait_for_each_other_keep_one_core_busy_together():
+    """On Spark no instance can work all the time: while one stage runs, the others wait."""
+    staged = Execution(micro_batches=True)
+    parts = InstanceStatistics(("node-0",) * 4, seconds=np.full(4, 0.5 * SECONDS), cpu=np.zeros(4))
+    found = []
+    for execution in (staged, None):
+        job, cluster, seen, current = quiet(np.full(40, 0.05), cores=8, execution=execution)
+        job = job.then("b", key="l", parallelism=4, key_groups=40)
+        seen = replace(
+            seen,
+            groups=dict.fromkeys("ab", seen.groups["a"]),
+            instances={**seen.instances, "a": parts},
+        )
+        found.append(decided((job, cluster, seen, current))[0])
+    assert found == [None, 1]
+
+
+def test_instances_that_work_in_short_batches_with_long_pauses_have_time_to_spare():
+    slow = {"s": SourceStatistics(1e6, 1e6, 0.0, 4 * SECONDS)}
+    assert decided(quiet(np.full(40, 0.0999), cores=8, sources=slow))[0] == 1
+
+
+def test_nothing_is_scaled_down_while_one_node_is_busy_all_the_time():
+    """Its key groups can be shared by all, and until they are, little load is no low load."""
+    hot = np.repeat([0.0, 0.099, 0.0, 0.0], 10)  # all of one node, of one core
+    nodes, drain, reason = decided(quiet(hot, cores=None, each=2))
+    assert (nodes, drain) == (None, ())
+    assert "had no time to spare" in reason
+    nodes, drain, _ = decided(quiet(hot / 2, cores=None, each=2))
+    assert nodes == 1
+
+
+def test_the_hottest_node_is_not_hidden_by_averages_in_what_albic_sees():
+    """All nodes are in use by a quarter on average, and one nearly wholly, by one group."""
+    hot = np.where(np.arange(40) == 0, 0.9, 0.1 / 39)
+    nodes, _, reason = decided(quiet(hot, cores=None))
+    assert nodes is None
+    assert "the busiest node would be in use by 90 %" in reason
+    assert "the heaviest key groups alone take 90 %" in reason
+
+
+def test_nothing_is_scaled_down_while_more_comes_than_is_done():
     """A source that is held back lets little in, and what is done then looks like little load."""
     found = scaled(demand(0.5, 4, busiest=0.3, saturated=True, earlier=[1.0] * 9), RULE)
     assert found.nodes == 4
