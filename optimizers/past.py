@@ -80,7 +80,8 @@ class PastEpoch:
         instances: by operator, how many instances it had.
         local: the share of tuples that stayed on their node, between keyed operators.
         taken_over: how many keys changed their instance.
-        moved_bytes: how much state travelled between nodes; None where the engine does not know.
+        moved_bytes: how much state travelled between nodes, or was read from other instances'
+            files; None where the engine does not know.
         pause: for how many seconds instances waited for state; None where the engine does not know.
         decision: the decision at its end; None where the optimizer was not asked, or has not
             answered yet.

@@ -50,8 +50,9 @@ class StateMoves(NamedTuple):
 
     Attributes:
         keys: how many keys got another instance or node.
-        bytes: how much state travelled between nodes.
-        pause: the longest time in seconds that an instance waited for state.
+        bytes: how much state travelled between nodes, or was read from other instances' files.
+        pause: the longest time in seconds that an instance waited for state; of stages that wait
+            for each other, these times together.
     """
 
     keys: int

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 
 from optimizers.batch_time import BatchTime
-from optimizers.control.summary import BatchSummary, InstanceSummary, makespan
+from optimizers.control.summary import BatchSummary, InstanceSummary, StateMoves, makespan
 from optimizers.layout import Instance, Layout
 from optimizers.operators import OnError
 from optimizers.runtime.driver.collector import edge_statistics, edge_sums
@@ -61,9 +61,21 @@ def summary_of(  # noqa: PLR0913, PLR0917
         FrozenMap(edges),
         skipped,
         aside,
+        moved=_moved(reports, layout),
         makespan=makespan(instances, layout),
         time=time,
     )
+
+
+def _moved(reports: Reports, layout: Layout) -> StateMoves:
+    """Return the state that instances read from others' files; stages wait for it in turn."""
+    pauses: dict[int, float] = {}
+    waits = reports.numbers("loading").tolist()
+    for name, waited in zip(reports.operators, waits, strict=True):
+        stage = layout.stage_of[name]
+        pauses[stage] = max(pauses.get(stage, 0.0), waited)
+    keys, size = (int(reports.numbers(name).sum()) for name in ("taken_over", "loaded"))
+    return StateMoves(keys, float(size), sum(pauses.values()))
 
 
 def _hosts(reports: Reports) -> list[str | None]:

@@ -74,6 +74,8 @@ class KeyedWork:
         wall: seconds of the fold by the clock on the wall.
         keeping: seconds by that clock to read state, take keys over, and write what changed.
         taken_over: how many keys came from other instances.
+        loaded: how many bytes of state those have.
+        loading: seconds by that clock to read it.
         state: the file of state that was written; None if nothing has changed.
         state_rows: how many keys the instance holds, if it has written any.
         columns: the columns of its state with their types, likewise.
@@ -95,6 +97,8 @@ class KeyedWork:
     wall: float = 0.0
     keeping: float = 0.0
     taken_over: int = 0
+    loaded: int = 0
+    loading: float = 0.0
     state: StateFile | None = None
     state_rows: int = 0
     columns: Columns | None = None
@@ -243,12 +247,19 @@ class KeyedInstance:
                 mine = np.ones(len(state), dtype=np.bool_)
                 mine[given] = False
                 state = state.filter(pa.array(mine)).combine_chunks()
+        started = time.perf_counter()
         arrived = self._received()
         if arrived is not None:
-            self.done.taken_over += len(arrived)
+            self._loaded(arrived, started)
             state = arrived if state is None else replaced(state, arrived)
             changes.append(marked(arrived, gone=False))
         return state, changes
+
+    def _loaded(self, rows: pa.Table, started: float) -> None:
+        """Note what came from other instances, and how long the instance waited for it."""
+        self.done.taken_over += len(rows)
+        self.done.loaded += rows.nbytes
+        self.done.loading += time.perf_counter() - started
 
     def _given(self, state: pa.Table) -> Rows:
         """Return the rows of the keys that leave; only those that may are looked at one by one."""
@@ -286,8 +297,9 @@ class KeyedInstance:
         for number in self._orphans():
             if not self._files(number):
                 continue
+            started = time.perf_counter()
             orphaned = read_states(self.work.location, self._files(number))
-            self.done.taken_over += len(orphaned)
+            self._loaded(orphaned, started)
             rows = orphaned if state is None else merged(fold, state, orphaned)
             state = rows if state is None else replaced(state, rows)
             changes.append(marked(rows, gone=False))

@@ -104,6 +104,8 @@ class TaskReport:
         state_rows: how many keys it holds.
         columns: the columns of its state with their types, if it has written any.
         taken_over: how many keys it received from other instances.
+        loaded: how many bytes of state those have.
+        loading: seconds by the clock on the wall to read it.
         hot_keys: the codes of its most frequent keys.
         hot_tuples: how many tuples each of them had.
         host: the machine that it ran on; empty where nodes are imaginary.
@@ -152,6 +154,8 @@ class TaskReport:
     state_rows: Whole = 0
     columns: Annotated[Columns | None, Document(list, _parse_columns)] = None
     taken_over: Whole = 0
+    loaded: Whole = 0
+    loading: Real = 0.0
     hot_keys: Wholes = field(default_factory=no_wholes)
     hot_tuples: Wholes = field(default_factory=no_wholes)
     host: Word = ""

@@ -378,6 +378,8 @@ class Worker:
             state_rows=keyed.state_rows,
             columns=keyed.columns,
             taken_over=keyed.taken_over,
+            loaded=keyed.loaded,
+            loading=keyed.loading,
             hot_keys=keyed.hottest[0],
             hot_tuples=keyed.hottest[1],
             host=self._host or "",

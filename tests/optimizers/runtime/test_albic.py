@@ -1,7 +1,7 @@
 """Key groups move under a budget in the engine's own tasks, state and files, without Spark."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,8 @@ from any_job import Driver
 
 from optimizers import Albic, Chain, Cluster, Locality, Operator, Optimizer, Plan, Topology
 from optimizers.folds import Count, Emit
+from optimizers.past import Past
+from optimizers.strategies.parts.migration_budget import USUAL_PACE, MigrationBudget, pace
 from sketches.keys import as_keys
 
 NODES, ROWS, BATCHES = 3, 2_000, 6
@@ -49,6 +51,17 @@ class Later(Optimizer):
         if statistics.epoch < self.epoch:
             return Plan()
         return self.strategy.plan(topology, cluster, statistics, current)
+
+
+@dataclass(frozen=True)
+class Heard(Later):
+    """Keeps what a strategy is told of earlier epochs."""
+
+    told: list[Past] = field(default_factory=list)
+
+    def plan(self, topology, cluster, statistics, current):
+        self.told.append(statistics.past)
+        return super().plan(topology, cluster, statistics, current)
 
 
 def places_of(layout, name, keys):
@@ -103,3 +116,26 @@ def test_what_moves_is_what_was_said_and_results_are_exact(tmp_path, with_locali
         assert moved[decision.after + 1] == total > 0
         assert said["the job"]["keys"] == named
         assert (named > 0) == with_locality
+
+
+def test_what_a_byte_costs_is_measured_as_state_moves(tmp_path):
+    """No engine but the simulation told it, so that a budget in seconds was one in bytes."""
+    albic = Heard(Albic(budget="30 %", max_load_distance=0.05), 1)
+    driver = Driver(tmp_path, JOB, albic, every=1, cluster=CLUSTER)
+    moved = [driver.batch({"s": table}) for table in batches()]
+
+    past = albic.told[-1]
+    assert 0 < sum(summary.taken_over for summary in moved)
+    for summary in moved:
+        keys, size, pause = summary.moved
+        assert keys == summary.taken_over
+        assert (0 < size < 1_000 * keys) if keys else size == 0
+        assert 0 <= pause < summary.seconds
+        assert pause > 0 or not keys
+    measured = pace(past)
+    assert measured != USUAL_PACE
+    waited = sum(summary.moved.pause for summary in moved if summary.taken_over)
+    size = sum(summary.moved.bytes for summary in moved)
+    assert 0.5 < measured * waited / size < 2
+    cost = MigrationBudget.of("2 s").costs(np.array([measured]), past)
+    assert cost.tolist() == [1.0]

@@ -68,6 +68,8 @@ FIELDS = {
     "state_rows": COUNTS,
     "columns": st.none() | COLUMNS,
     "taken_over": COUNTS,
+    "loaded": COUNTS,
+    "loading": st.floats(0, 1e9),
     "hot_keys": VECTORS,
     "hot_tuples": VECTORS,
     "host": st.text(),
