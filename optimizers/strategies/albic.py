@@ -20,6 +20,7 @@ from optimizers.past import RESOURCES
 from optimizers.plan import Note, Plan
 from optimizers.statistics import Probe, Statistics
 from optimizers.strategies.albic_published import PublishedAlbic
+from optimizers.strategies.parts.even_instances import Evened, InstanceBalance
 from optimizers.strategies.parts.group_layout import GroupLayout, hindrance
 from optimizers.strategies.parts.group_loads import GroupLoads
 from optimizers.strategies.parts.migration_budget import MigrationBudget
@@ -275,14 +276,30 @@ class _Proposal:
         state = self.groups.row(self.loads.state)
         return self._budget.costs(state, self.statistics.past)
 
+    @property
+    def _chosen(self) -> GroupPlacement:
+        """Where they are to be, by node."""
+        return self._found if self._reason else self._now
+
+    @cached_property
+    def _evened(self) -> Evened:
+        """The deployments that follow, with even instances on each node."""
+        loads, chosen = self.groups.row(self.loads.loads), self._chosen
+        balance = InstanceBalance(
+            self.groups,
+            loads,
+            self.groups.row(self.loads.variances),
+            self._costs,
+            self.scale,
+            self.strategy.max_load_distance,
+        )
+        placed = self.groups.placed(chosen.assignment, loads)
+        return balance.evened(placed, self._budget.amount - chosen.cost)
+
     @cached_property
     def _placed(self) -> Mapping[str, Deployment]:
         """The deployments that change; none if that is not worth it."""
-        placed: dict[str, Deployment] = {}
-        if self._reason:
-            placed = self.groups.placed(self._found.assignment, self.groups.row(self.loads.loads))
-        if self.groups.draining:
-            placed = self.groups.emptied(placed)
+        placed = self._evened.placed
         # What begins to drain is left at once by all that no plan places there.
         return {
             name: home
@@ -356,14 +373,16 @@ class _Proposal:
 
     def _of_job(self, text: str, moved: Migration) -> Note:
         figures = {
-            **self._figures(self._found),
+            **self._figures(self._chosen),
             "groups": moved.total.groups,
             "keys": moved.total.keys,
             "bytes": moved.bytes,
-            "cost": self._found.cost,
+            "cost": self._chosen.cost + self._evened.cost,
             "budget": self._budget.amount,
             "least": self._found.bound,
         }
+        if not text and self._evened.cost:
+            text = "instances of one node are uneven"
         text = text or "nothing is left on nodes that drain"
         return self.strategy.note("the job", f"{text}, by {self.loads.resource}", figures)
 

@@ -189,41 +189,36 @@ class GroupLayout:
         return Traffic(ends[0], ends[1], tuples, groups=self.count)
 
     def placed(self, assignment: Parts, loads: Floats) -> dict[str, Deployment]:
-        """Return the deployments of operators some of whose groups go to other nodes.
+        """Return the deployments that change as key groups go to these nodes.
 
-        On its node, a group that comes goes to the instance with least load of its operator.
+        What has no key groups left on a node that drains leaves it, with the groups that go where
+        it goes. On its node, a group that comes goes to the instance with least load of its
+        operator.
         """
         found = {}
-        for name, span in self.spans.items():
-            moved = assignment[span] != self.current[span]
-            if moved.any():
-                home = self.layout.homes[name]
-                groups = even_instances(
-                    assignment[span], self._instances(name), self._nodes_of(name), loads[span]
-                )
-                found[name] = Deployment(home.nodes, tuple(groups.tolist()))
+        for name, home in self.layout.homes.items():
+            if name not in self.spans:
+                new = Deployment(self._left(home, frozenset()), home.groups)
+            else:
+                targets, owners = assignment[self.spans[name]], self._instances(name)
+                stays = targets == self.current[self.spans[name]]
+                nodes = self._left(home, frozenset(owners[stays].tolist()))
+                places = np.array([self.nodes[node] for node in nodes], dtype=np.int32)
+                dealt = even_instances(targets, owners, places, loads[self.spans[name]])
+                new = Deployment(nodes, tuple(dealt.tolist()))
+            if new != home:
+                found[name] = new
         return found
 
-    def emptied(self, placed: Mapping[str, Deployment]) -> dict[str, Deployment]:
-        """Return deployments that leave nodes that drain with all that has no key groups there.
-
-        Args:
-            placed: the deployments that were decided.
-        """
-        found = dict(placed)
-        leaving = set(self.cluster.draining)
-        for name, home in {**self.layout.homes, **placed}.items():
-            held = Counter(home.groups)
-            keyed = name in self.spans
-            nodes = list(home.nodes)
-            used = Counter(node for node in nodes if node not in leaving)
-            for number, node in enumerate(nodes):
-                if node in leaving and not (keyed and held[number]):
-                    nodes[number] = self.cluster.emptiest(used)
-                    used[nodes[number]] += 1
-            if tuple(nodes) != home.nodes:
-                found[name] = Deployment(tuple(nodes), home.groups)
-        return found
+    def _left(self, home: Deployment, stays: frozenset[int]) -> tuple[str, ...]:
+        """Return the nodes of instances once those on nodes that drain, but for some, have left."""
+        leaving, nodes = set(self.cluster.draining), list(home.nodes)
+        used = Counter(node for node in nodes if node not in leaving)
+        for number, node in enumerate(nodes):
+            if node in leaving and number not in stays:
+                nodes[number] = self.cluster.emptiest(used)
+                used[nodes[number]] += 1
+        return tuple(nodes)
 
     def _instances(self, name: str) -> Parts:
         return np.array(self.layout.homes[name].groups, dtype=np.int32)

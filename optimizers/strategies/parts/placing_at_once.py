@@ -60,4 +60,4 @@ def placed_at_once(
         "cost": problem.cost(found),
     }
     note = optimizer.note("the job", f"every placement is taken, by {loads.resource}", figures)
-    return Plan(placement=groups.emptied(groups.placed(found, load)), notes=(note,))
+    return Plan(placement=groups.placed(found, load), notes=(note,))

@@ -325,6 +325,73 @@ def test_groups_go_only_where_their_operator_has_an_instance():
         assert set(held.values()) == {6}  # even on the two nodes that it is on
 
 
+# --- instances ---------------------------------------------------------------------------------
+
+
+def uneven_instances(cores=None):
+    """Two nodes that are even, each with an instance that has seven groups and one that has one."""
+    job = Topology.source("s").then("a", key="k", parallelism=4, key_groups=16)
+    home = Deployment(("node-0", "node-0", "node-1", "node-1"), (0,) * 7 + (1,) + (2,) * 7 + (3,))
+    cluster = Cluster(tuple(Node(f"node-{number}", cores=cores) for number in range(2)))
+    return job, cluster, Plan(placement={"a": home})
+
+
+@pytest.mark.parametrize(
+    ("budget", "held"),
+    [("100 %", [4, 4, 4, 4]), ("13 %", [5, 3, 7, 1]), ("4 groups", [4, 4, 6, 2]), ("0 %", None)],
+)
+def test_instances_on_one_node_are_made_even_within_the_budget(budget, held):
+    """A stage lasts as long as its busiest instance; nodes alone were balanced."""
+    job, cluster, current = uneven_instances()
+    seen = Statistics(groups={"a": GroupStatistics(cpu=np.ones(16), state_bytes=np.ones(16))})
+
+    plan = Albic(budget=budget).plan(job, cluster, seen, current)
+
+    if held is None:
+        assert not plan
+        return
+    home = plan.placement["a"]
+    assert home.nodes == current.placement["a"].nodes
+    assert sorted(np.bincount(home.groups).tolist()) == sorted(held)
+    assert "instances of one node are uneven, by cpu" in [note.text for note in plan.notes]
+    said, moved = figures(plan), current.diff(current.amended(plan, cluster), job, cluster, seen)
+    assert said["groups"] == len(moved.groups)
+    assert said["distance now"] == 0
+    assert not moved.groups or all(not move.crosses_nodes for move in moved.groups)
+
+
+def test_instances_that_are_uneven_by_chance_or_in_a_light_operator_stay():
+    job, cluster, current = uneven_instances()
+    few = GroupStatistics(cpu=np.ones(16), state_bytes=np.ones(16), tuples=np.full(16, 3.0))
+    assert not Albic(budget="100 %").plan(job, cluster, Statistics(groups={"a": few}), current)
+    job = job.then("b", key="l", parallelism=4, key_groups=16)
+    light = {
+        name: GroupStatistics(cpu=np.full(16, load), state_bytes=np.ones(16))
+        for name, load in (("a", 0.01), ("b", 1.0))
+    }
+    assert not Albic(budget="100 %").plan(job, cluster, Statistics(groups=light), current)
+
+
+def test_all_instances_have_groups_where_more_of_them_come_to_fewer_nodes():
+    """Groups were dealt before the instances came, of which three of four were idle for good."""
+    job = Topology.source("s").then("a", key="k", parallelism=4, key_groups=40)
+    cluster = replace(Cluster.uniform(4), draining=("node-0", "node-1", "node-2"))
+    current = Plan(
+        placement={
+            "a": Deployment(
+                tuple(f"node-{number}" for number in range(4)),
+                tuple(np.repeat(np.arange(4), 10).tolist()),
+            )
+        }
+    )
+    seen = Statistics(groups={"a": GroupStatistics(cpu=np.ones(40), state_bytes=np.ones(40))})
+
+    plan = Albic(budget="100 %").plan(job, cluster, seen, current)
+
+    assert plan.placement["a"].nodes == ("node-3",) * 4
+    assert np.bincount(plan.placement["a"].groups).tolist() == [10, 10, 10, 10]
+
+
 # --- laws --------------------------------------------------------------------------------------
 
 
