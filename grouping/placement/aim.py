@@ -45,23 +45,23 @@ class Aim:
 
     def _merits(self, assignment: Nodes) -> tuple[float, ...]:
         """Return what counts, first things first; less is better."""
-        problem, strain = self.problem, strain_of(self.problem, assignment)
+        problem = self.problem
         cost, apart = problem.cost(assignment), 0.0
         limit = self.tolerance if self.traffic is not None else self.enough or 0.0
         if self.traffic is not None:
             price = self.worth / (float(problem.costs.sum()) or 1.0)
             apart = 1.0 - self.traffic.local(assignment) + price * cost
+        # Nodes that drain count, and where they cannot be emptied, those that stay by themselves.
+        beyond = (
+            each if each > limit * (1 + ROUNDING) else 0.0
+            for each in problem.unevenness(assignment)
+        )
         return (
-            strain if strain > limit * (1 + ROUNDING) else 0.0,
+            *beyond,
             apart,
             problem.left(assignment),
             cost if limit else 0.0,
         )
-
-
-def strain_of(problem: PlacementProblem, assignment: Nodes) -> float:
-    """Return how far the farthest node is from its target, those that drain included."""
-    return float(np.abs(problem.excess(assignment)).max())
 
 
 def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
@@ -71,7 +71,7 @@ def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
     leaving = np.flatnonzero(problem.draining[found] & ~held)
     if not len(leaving):
         return found
-    limit, spent = strain_of(problem, found), problem.cost(found)
+    (limit, _), spent = problem.unevenness(found), problem.cost(found)
     staying = np.flatnonzero(~problem.draining)
     for number_of_set in dict.fromkeys(problem.sets[leaving].tolist()):
         members = np.flatnonzero(problem.sets == number_of_set)

@@ -98,8 +98,12 @@ def _descent(
 
 def _merit(
     problem: PlacementProblem, traffic: Traffic, assignment: Nodes, tolerance: float, price: float
-) -> tuple[float, float]:
-    """Return what to compare assignments by: first how far they are off, then local traffic."""
-    strain = float(np.abs(problem.excess(assignment)).max())
-    beyond = strain if strain > tolerance * (1 + ROUNDING) else 0.0
-    return -beyond, traffic.local(assignment) - price * problem.cost(assignment)
+) -> tuple[float, float, float]:
+    """Return what to compare assignments by: first how far they are off, then local traffic.
+
+    They are off as the farthest node is, and then as the farthest of those that stay.
+    """
+    strain, distance = problem.unevenness(assignment)
+    limit = tolerance * (1 + ROUNDING)
+    beyond, rest = (each if each > limit else 0.0 for each in (strain, distance))
+    return -beyond, -rest, traffic.local(assignment) - price * problem.cost(assignment)

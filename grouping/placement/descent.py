@@ -17,7 +17,7 @@ from math import isqrt
 import numpy as np
 
 from grouping.errors import PlacementError
-from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
+from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem, is_evener
 from grouping.placement.traffic import Pulls
 from sketches.arrays import Floats, Integers
 
@@ -141,6 +141,11 @@ class Descent:
         return float(np.abs(self._excess).max())
 
     @property
+    def _unevenness(self) -> tuple[float, float]:
+        staying = self._excess[:, ~self._problem.draining]
+        return self.strain, float(np.abs(staying).max())
+
+    @property
     def energy(self) -> float:
         """What is made smaller, in units of its own."""
         found = float(_fourth(self._excess / self._scale).sum())
@@ -153,17 +158,18 @@ class Descent:
     def run(self) -> Nodes:
         """Go down to the end; return the units' nodes there.
 
-        Where only load counts, they are those where the strain was least on the way.
+        Where only load counts, they are those where the strain was least on the way, and of equal
+        strain those where the nodes that stay were most even.
         """
         nodes = self._problem.nodes
         self._score = np.full((nodes, nodes), _NONE)
         self._seen = np.zeros(nodes, np.bool_)
         self._sort()
-        best, lowest = self.units_at, self.strain
+        best, lowest = self.units_at, self._unevenness
         while self._step():
-            strain = self.strain
-            if strain < lowest * (1 - ROUNDING):
-                best, lowest = self.units_at, strain
+            reached = self._unevenness
+            if is_evener(reached, lowest):
+                best, lowest = self.units_at, reached
         return best if self._attraction is None else self.units_at
 
     def _step(self) -> bool:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from grouping.placement.aim import Aim, strain_of
+from grouping.placement.aim import Aim
 from grouping.placement.bounds import least_distance
 from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
 from grouping.placement.narrowing import narrowed
-from grouping.placement.problem import Nodes, PlacementProblem
+from grouping.placement.problem import Nodes, PlacementProblem, is_evener
 from grouping.placement.solvers import check_solver
 from grouping.placement.traffic import Traffic
 from sketches.checks import amount, number, whole
@@ -158,12 +158,12 @@ def _searched(problem: PlacementProblem, units: Units, bound: float, rounds: int
     best = Descent(problem, units).run()
     if rounds:
         best = narrowed(problem, units, best, bound, _WAYS * rounds)
-    lowest = strain_of(problem, best[problem.sets])
+    lowest = problem.unevenness(best[problem.sets])
     for turn in range(rounds):
         found = Descent(problem, units, _shaken(problem, units, best, homes, turn)).run()
-        strain = strain_of(problem, found[problem.sets])
-        if strain < lowest:
-            best, lowest = found, strain
+        reached = problem.unevenness(found[problem.sets])
+        if is_evener(reached, lowest):
+            best, lowest = found, reached
     assignment: Nodes = best[problem.sets].astype(np.int32)
     return assignment
 

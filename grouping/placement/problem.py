@@ -157,6 +157,14 @@ class PlacementProblem(ArrayValue):
         """Return the load distance of an assignment, over the nodes that stay."""
         return float(np.abs(self.excess(assignment)[:, ~self.draining]).max())
 
+    def unevenness(self, assignment: Nodes) -> tuple[float, float]:
+        """Return how far the farthest node is from its target, and the farthest of those that stay.
+
+        Where a node that drains cannot be emptied, the others can be evened out all the same.
+        """
+        off = np.abs(self.excess(assignment))
+        return float(off.max()), float(off[:, ~self.draining].max())
+
     def left(self, assignment: Nodes) -> int:
         """Return how many groups are on nodes that drain."""
         return int(self.draining[assignment].sum())
@@ -177,6 +185,14 @@ class PlacementProblem(ArrayValue):
         kept = assignment[pinned] == self.pins[pinned]
         able = self.able[np.arange(self.groups), assignment]
         return bool((assignment == first[self.sets]).all() and kept.all() and able.all())
+
+
+def is_evener(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Return whether one unevenness is less than another, by more than rounding."""
+    for first, second in zip(one, other, strict=True):
+        if abs(first - second) > ROUNDING * max(first, second):
+            return first < second
+    return False
 
 
 def _amounts(name: str, values: Any) -> Floats:

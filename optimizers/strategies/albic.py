@@ -1,7 +1,7 @@
 """Albic: which node holds which key group, so that all nodes have as much to do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -334,13 +334,29 @@ class _Proposal:
 
     @property
     def _needed(self) -> str:
-        """What it would take to move a key group off nodes that drain."""
-        leaving = np.isin(self.groups.current, self.groups.draining)
+        """What it would take to move all that is left on nodes that drain."""
+        leaving = np.isin(self._chosen.assignment, self.groups.draining)
         staying = np.delete(self.groups.able, self.groups.draining, axis=1)
         if not staying[leaving].any():
             return "their operators have instances nowhere else"
-        least = replace(self._budget, amount=float(self._costs[leaving].min()))
-        return f"to move one takes {least}, and the budget is {self._budget}"
+        costs = self._costs[leaving]
+        most = 1.0 if self._budget.unit == "share" else np.inf  # but for rounding
+        whole, largest = (
+            MigrationBudget(min(float(cost), most), self._budget.unit)
+            for cost in (costs.sum(), costs.max())
+        )
+        return (
+            f"to move them takes {whole}, the largest alone {largest}, "
+            f"and the budget is {self._budget}"
+        )
+
+    @property
+    def _stuck(self) -> str:
+        """What is said of groups that no budget of one decision moves off nodes that drain."""
+        leaving = np.isin(self._chosen.assignment, self.groups.draining)
+        if self._costs[leaving].max(initial=0.0) <= self._budget.amount * (1 + ROUNDING):
+            return ""
+        return f"; nodes that drain keep key groups: {self._needed}"
 
     @property
     def _limit(self) -> float:
@@ -384,7 +400,9 @@ class _Proposal:
         if not text and self._evened.cost:
             text = "instances of one node are uneven"
         text = text or "nothing is left on nodes that drain"
-        return self.strategy.note("the job", f"{text}, by {self.loads.resource}", figures)
+        return self.strategy.note(
+            "the job", f"{text}, by {self.loads.resource}{self._stuck}", figures
+        )
 
     def _figures(self, placement: GroupPlacement) -> dict[str, float]:
         figures = {

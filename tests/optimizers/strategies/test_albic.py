@@ -306,6 +306,37 @@ def test_nodes_that_drain_are_left_over_some_decisions_and_instances_go_last():
     assert nodes == {"node-0", "node-1"}
 
 
+def test_nodes_that_stay_are_evened_out_though_a_drain_cannot_be_paid():
+    """A group of most of the state kept them as far apart as the node is full that drains."""
+    job = Topology.source("s").then("a", key="k", parallelism=3, key_groups=GROUPS)
+    cluster = replace(CLUSTER, draining=("node-2",))
+    cpu = np.array([0.1] * 4 + [0.02] * 4 + [0.25, 0, 0, 0])
+    state = np.full(GROUPS, 100.0)
+    state[8] = 5000
+    owners = (0,) * 4 + (1,) * 4 + (2,) + (1,) * 3
+    current = Plan(placement={"a": Deployment(("node-0", "node-1", "node-2"), owners)})
+    seen = Statistics(groups={"a": GroupStatistics(cpu=cpu, state_bytes=state)})
+    said = []
+    for _ in range(5):
+        plan = Albic(budget="10 %").plan(job, cluster, seen, current)
+        (note,) = [note for note in plan.notes if note.about == "the job"]
+        said.append(note.text)
+        if not plan:
+            break
+        current = current.amended(plan, cluster)
+
+    held = np.bincount(current.placement["a"].groups, cpu, 3)
+    assert abs(held[0] - held[1]) <= 0.1
+    assert held[2] == 0.25
+    assert not plan
+    lacks = "to move them takes 0.8197 of the state, the largest alone 0.8197 of the state, and"
+    assert all(f"{lacks} the budget is 0.1 of the state" in text for text in said)
+    assert dict(note.figures)["left to drain"] == 1
+    paid = Albic(budget="82 %").plan(job, cluster, seen, current)
+    assert "node-2" not in paid.placement["a"].nodes
+    assert "nodes that drain keep" not in str(paid.notes)
+
+
 def test_groups_go_only_where_their_operator_has_an_instance():
     placed = {
         "a": Deployment(("node-0", "node-1", "node-1"), (0,) * 8 + (1,) * 4),
