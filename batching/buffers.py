@@ -15,9 +15,10 @@ References:
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,10 @@ from sketches.errors import InvalidValueError
 from sketches.values import listed
 
 Columns = Mapping[str, np.ndarray]
+Given_contra = TypeVar("Given_contra", contravariant=True)
+Tuples = TypeVar("Tuples")
+Cause = Literal["rows", "bytes", "seconds", "end"]
+"""The rule by which a batch leaves."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,17 @@ class FlushRules:
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), above=0.0)
 
+    def full(self, rows: int, size: float) -> Cause | None:
+        """Return the rule by which a buffer with so many tuples and bytes is full; None if not.
+
+        >>> rules = FlushRules(rows=100, bytes=1e6)
+        >>> rules.full(99, 2e6), rules.full(99, 0.0)
+        ('bytes', None)
+        """
+        if rows >= self.rows:
+            return "rows"
+        return "bytes" if self.bytes is not None and size >= self.bytes else None
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -59,10 +75,12 @@ class Batch:
     Attributes:
         receivers: the consumers that get them, each with the number of its instance.
         columns: the tuples, column by column.
+        cause: the rule by which they leave.
     """
 
     receivers: tuple[tuple[int, int], ...]
     columns: Columns
+    cause: Cause
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0
@@ -136,26 +154,177 @@ def pools_of(
     return [Pool(tuple(each), tuple(counts[group[0]] for group in each)) for each in together]
 
 
-@dataclass
-class _Buffer:
-    receivers: tuple[tuple[int, int], ...]
-    parts: list[Columns] = field(default_factory=list)
+class Kind(Protocol[Given_contra, Tuples]):
+    """What buffers do with tuples of a kind, such as columns of numpy or Arrow's record batches."""
+
+    def sorted(self, tuples: Given_contra, order: NDArray[np.intp] | None) -> Tuples:
+        """Return these tuples in this order, or as they are."""
+
+    def part(self, tuples: Tuples, start: int, stop: int) -> Tuples:
+        """Return some tuples that stand together; nothing needs to be copied."""
+
+    def joined(self, parts: Sequence[Tuples]) -> Tuples:
+        """Return several parts as one, in this order."""
+
+
+class OfColumns:
+    """Tuples as columns of numpy."""
+
+    @staticmethod
+    def sorted(tuples: Columns, order: NDArray[np.intp] | None) -> Columns:
+        """Return a copy of these tuples, in this order."""
+        if order is None:  # they may wait, and who gave them may change them meanwhile
+            return {name: np.array(column) for name, column in tuples.items()}
+        return {name: column[order] for name, column in tuples.items()}
+
+    @staticmethod
+    def part(tuples: Columns, start: int, stop: int) -> Columns:
+        """Return some tuples that stand together."""
+        return {name: column[start:stop] for name, column in tuples.items()}
+
+    @staticmethod
+    def joined(parts: Sequence[Columns]) -> Columns:
+        """Return several parts as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@dataclass(slots=True)
+class _Buffer(Generic[Tuples]):
+    parts: list[Tuples] = field(default_factory=list)
     rows: int = 0
     bytes: float = 0.0
     since: float = 0.0
 
-    def put(self, columns: Columns, rows: int, size: float, now: float) -> None:
-        if not self.rows:
-            self.since = now
-        self.parts.append(columns)
-        self.rows += rows
-        self.bytes += size
 
-    def take(self) -> Batch:
-        names = self.parts[0]
-        columns = {name: np.concatenate([part[name] for part in self.parts]) for name in names}
-        self.parts, self.rows, self.bytes = [], 0, 0.0
-        return Batch(self.receivers, columns)
+@dataclass(slots=True)
+class Flushed(Generic[Tuples]):
+    """What was in a buffer of a pool, and leaves it.
+
+    Attributes:
+        place: which buffer it was.
+        rows: how many tuples there are.
+        tuples: the tuples.
+        cause: the rule by which they leave.
+        last: the place of the last tuple among those that came with it.
+    """
+
+    place: int
+    rows: int
+    tuples: Tuples
+    cause: Cause
+    last: int = -1
+
+
+class PoolBuffers(Generic[Given_contra, Tuples]):
+    """The buffers of one pool: all engines' tasks and `OutputBuffers` fill and cut them here.
+
+    Args:
+        pool: the pool.
+        rules: when a buffer is sent.
+        kind: what to do with the tuples.
+    """
+
+    def __init__(self, pool: Pool, rules: FlushRules, kind: Kind[Given_contra, Tuples]) -> None:
+        self.pool = pool
+        self._rules, self._kind = rules, kind
+        self._waiting: dict[int, _Buffer[Tuples]] = {}
+
+    def add(
+        self,
+        tuples: Given_contra,
+        targets: Sequence[NDArray[Any]],
+        *,
+        sizes: Floats | float = 0.0,
+        now: float = 0.0,
+        ends: bool = False,
+    ) -> Iterator[Flushed[Tuples]]:
+        """Take tuples in, and yield what is full then, buffer by buffer.
+
+        Args:
+            tuples: the tuples.
+            targets: for each dimension of the pool, the instance that is to get each tuple.
+            sizes: the bytes of each tuple, or of any.
+            now: the time.
+            ends: whether no more are to wait for: then all leaves, each buffer in its turn.
+        """
+        order, starts = self.pool.sort(targets)
+        ready = self._kind.sorted(tuples, order if self.pool.count > 1 else None)
+        total = None if isinstance(sizes, float) else _sums(sizes[order])
+        part, full = self._kind.part, self._rules.full
+        cause: Cause | None
+        for place, (first, end) in enumerate(pairwise(starts.tolist())):
+            start, buffer = first, self._waiting.get(place)
+            while start < end:
+                rows, size = (0, 0.0) if buffer is None else (buffer.rows, buffer.bytes)
+                stop = self._stop(rows, size, start, end, sizes if total is None else total)
+                count = stop - start
+                size += count * sizes if total is None else total[stop] - total[start]
+                cause = full(rows + count, size)
+                if cause is None and ends and stop == end:
+                    cause = "end"
+                last = int(order[stop - 1])
+                if buffer is None and cause is not None:  # as most do that are sent at once
+                    yield Flushed(place, count, part(ready, start, stop), cause, last)
+                else:
+                    if buffer is None:
+                        buffer = self._waiting[place] = _Buffer(since=now)
+                    buffer.parts.append(part(ready, start, stop))
+                    buffer.rows, buffer.bytes = rows + count, size
+                    if cause is not None:
+                        yield self._flushed(place, cause, last)
+                        buffer = None
+                start = stop
+        if ends:
+            yield from self.end()
+
+    def _stop(self, rows: int, size: float, start: int, end: int, sizes: Floats | float) -> int:
+        """Return where the tuples end that still go into a buffer, of sorted ones.
+
+        Args:
+            rows: how many tuples the buffer has, which is not full.
+            size: how many bytes it has.
+            start: the first of the tuples.
+            end: the end of all that are for it.
+            sizes: the bytes of any tuple, or those of all before each of the sorted ones.
+        """
+        stop = min(end, start + self._rules.rows - rows)
+        limit = self._rules.bytes
+        if limit is None:
+            return stop
+        room = limit - size
+        if not isinstance(sizes, float):
+            full = int(np.searchsorted(sizes, sizes[start] + room))
+        elif sizes * (stop - start) < room:
+            return stop
+        else:
+            full = start + math.ceil(room / sizes)
+        return min(stop, max(full, start + 1))
+
+    def due(self, now: float) -> Iterator[Flushed[Tuples]]:
+        """Yield what has waited as long as it may."""
+        limit = self._rules.seconds
+        if limit is not None:
+            for place in sorted(self._waiting):
+                if now - self._waiting[place].since >= limit:
+                    yield self._flushed(place, "seconds")
+
+    def end(self) -> Iterator[Flushed[Tuples]]:
+        """Yield what is left, at the end."""
+        for place in sorted(self._waiting):
+            yield self._flushed(place, "end")
+
+    def _flushed(self, place: int, cause: Cause, last: int = -1) -> Flushed[Tuples]:
+        buffer = self._waiting.pop(place)
+        return Flushed(place, buffer.rows, self._kind.joined(buffer.parts), cause, last)
+
+
+def _sums(sizes: Floats) -> Floats:
+    """Return the bytes of all tuples before each, and of all."""
+    total = np.zeros(len(sizes) + 1)
+    np.cumsum(sizes, out=total[1:])
+    return total
 
 
 class OutputBuffers:
@@ -165,8 +334,8 @@ class OutputBuffers:
     >>> sent = buffers.add({"x": np.array([7, 8, 9])}, [np.array([0, 1, 0])] * 2)
     >>> [(batch.receivers, batch.columns["x"].tolist()) for batch in sent]
     [(((0, 0), (1, 0)), [7, 9])]
-    >>> [batch.columns["x"].tolist() for batch in buffers.end()]
-    [[8]]
+    >>> [(batch.columns["x"].tolist(), batch.cause) for batch in buffers.end()]
+    [([8], 'end')]
 
     Args:
         instances: how many instances each consumer has.
@@ -184,16 +353,16 @@ class OutputBuffers:
         shared: bool = False,
         alike: Sequence[Sequence[int]] = (),
     ) -> None:
-        self._pools = pools_of(instances, shared=shared, alike=alike)
         self._instances, self._rules = list(instances), rules
-        self._buffers = [
-            [_Buffer(pool.receivers(place)) for place in range(pool.count)] for pool in self._pools
+        self._pools = [
+            PoolBuffers(pool, rules, OfColumns())
+            for pool in pools_of(instances, shared=shared, alike=alike)
         ]
 
     @property
     def count(self) -> int:
         """How many buffers there are."""
-        return sum(map(len, self._buffers))
+        return sum(each.pool.count for each in self._pools)
 
     def add(
         self,
@@ -211,55 +380,26 @@ class OutputBuffers:
             sizes: the bytes of each tuple; needed where bytes are limited.
             now: the time.
         """
-        rows = self._checked(columns, targets, sizes)
-        weights = np.zeros(rows) if sizes is None else np.asarray(sizes, np.float64)
-        sent: list[tuple[int, int, Batch]] = []
-        for which, pool in enumerate(self._pools):
-            order, starts = pool.sort([targets[group[0]] for group in pool.groups])
-            for place, buffer in enumerate(self._buffers[which]):
-                mine = order[starts[place] : starts[place + 1]]
-                for last, batch in self._fill(buffer, columns, mine, weights, now):
-                    sent.append((last, which, batch))
+        self._check(columns, targets, sizes)
+        weights = 0.0 if sizes is None else np.asarray(sizes, np.float64)
+        sent = [
+            (flushed.last, which, _batch(each.pool, flushed))
+            for which, each in enumerate(self._pools)
+            for flushed in each.add(
+                columns, [targets[group[0]] for group in each.pool.groups], sizes=weights, now=now
+            )
+        ]
         return [batch for _, _, batch in sorted(sent, key=lambda each: each[:2])]
-
-    def _fill(
-        self, buffer: _Buffer, columns: Columns, mine: Integers, weights: Floats, now: float
-    ) -> list[tuple[int, Batch]]:
-        """Put tuples into a buffer, and return the batches that fill up, by their last tuples."""
-        found, start = [], 0
-        total = np.cumsum(weights[mine])
-        while start < len(mine):
-            stop = min(len(mine), start + self._rules.rows - buffer.rows)
-            if self._rules.bytes is not None:
-                before = total[start - 1] if start else 0.0
-                full = np.searchsorted(total, self._rules.bytes - buffer.bytes + before)
-                stop = min(stop, max(int(full) + 1, start + 1))
-            chosen = mine[start:stop]
-            size = float(weights[chosen].sum())
-            part = {name: column[chosen] for name, column in columns.items()}
-            buffer.put(part, len(chosen), size, now)
-            if self._is_full(buffer):
-                found.append((int(chosen[-1]), buffer.take()))
-            start = stop
-        return found
-
-    def _is_full(self, buffer: _Buffer) -> bool:
-        limit = self._rules.bytes
-        return buffer.rows >= self._rules.rows or (limit is not None and buffer.bytes >= limit)
 
     def due(self, now: float) -> list[Batch]:
         """Return the batches whose first tuple has waited as long as it may."""
-        limit = self._rules.seconds
-        if limit is None:
-            return []
-        waiting = [buffer for pool in self._buffers for buffer in pool if buffer.rows]
-        return [buffer.take() for buffer in waiting if now - buffer.since >= limit]
+        return [_batch(each.pool, one) for each in self._pools for one in each.due(now)]
 
     def end(self) -> list[Batch]:
         """Return what is left, at the end of the stream."""
-        return [buffer.take() for pool in self._buffers for buffer in pool if buffer.rows]
+        return [_batch(each.pool, one) for each in self._pools for one in each.end()]
 
-    def _checked(self, columns: Columns, targets: Sequence[Integers], sizes: Floats | None) -> int:
+    def _check(self, columns: Columns, targets: Sequence[Integers], sizes: Floats | None) -> None:
         if len(targets) != len(self._instances):
             raise InvalidValueError(
                 f"targets for {len(targets)} consumers, and there are {len(self._instances)}; give "
@@ -283,7 +423,10 @@ class OutputBuffers:
                     f"targets[{which}][{wrong[0]}]={given[wrong[0]]}: consumer {which} has "
                     f"{count} instances, numbered from 0"
                 )
-        return rows
+
+
+def _batch(pool: Pool, flushed: Flushed[Columns]) -> Batch:
+    return Batch(pool.receivers(flushed.place), flushed.tuples, flushed.cause)
 
 
 def _groups(counts: Sequence[int], alike: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

@@ -39,6 +39,8 @@ class Settings:
             stands for several. With many instances each samples fewer.
         most_keys: the most keys that a task reports, the heaviest; fewer with many instances.
         parcel: the most tuples in a parcel, unless the plan says otherwise.
+        parcel_bytes: how many bytes of tuples fill a parcel, by the mean size of those that are
+            packed with them.
         keep_output: whether the output of operators that feed no other is kept in files.
         resident: how many bytes of state the processes of one executor together keep in memory from
             batch to batch, to save reading it again. 0 for none.
@@ -49,11 +51,14 @@ class Settings:
     looked_at: int = 1 << 11
     most_keys: int = 1 << 12
     parcel: int = 1 << 16
+    parcel_bytes: int = 64 << 20
     keep_output: bool = True
     resident: int = 1 << 30
     sharing: int = 1
 
     def __post_init__(self) -> None:
+        whole("parcel", self.parcel, at_least=1)
+        whole("parcel_bytes", self.parcel_bytes, at_least=1)
         whole("resident", self.resident, at_least=0)
         whole("sharing", self.sharing, at_least=1)
 

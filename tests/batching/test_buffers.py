@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batching.buffers import FlushRules, OutputBuffers, pools_of
+from batching.buffers import FlushRules, OfColumns, OutputBuffers, PoolBuffers, pools_of
 from batching.errors import DataflowError
 from sketches.errors import InvalidValueError
 
@@ -108,8 +108,11 @@ def test_batches_leave_by_the_first_rule_that_applies(stream, rules, shared):
         if rules.bytes is not None:
             assert size[:-1].sum() < rules.bytes  # no tuple comes to a batch that is full
         full = len(batch) == rules.rows or (rules.bytes is not None and size.sum() >= rules.bytes)
+        assert full == (batch.cause in {"rows", "bytes"})
+        assert (len(batch) == rules.rows) == (batch.cause == "rows")
         waited = now - came[int(batch.columns["number"][0])]
         due = rules.seconds is not None and waited >= rules.seconds
+        assert due or batch.cause != "seconds"
         assert full or due or now == last
         if rules.seconds is not None and now < last:
             assert waited < rules.seconds + 1  # it is looked once a second
@@ -205,6 +208,33 @@ def test_the_first_tuple_waits_no_longer_than_it_may():
     assert [] == buffers.due(1.9)
     assert [[1, 2]] == [batch.columns["x"].tolist() for batch in buffers.due(2.0)]
     assert [] == buffers.due(9.0)
+
+
+def test_what_waits_does_not_change_with_the_columns_that_it_came_in():
+    buffers, numbers = OutputBuffers([1], FlushRules(rows=9)), np.array([1, 2])
+    buffers.add({"x": numbers}, [np.array([0, 0])])
+
+    numbers[:] = 7
+
+    assert [[1, 2]] == [batch.columns["x"].tolist() for batch in buffers.end()]
+
+
+@given(streams(), RULES)
+def test_what_leaves_at_once_is_what_would_leave_by_and_by(stream, rules):
+    instances, alike, pieces = stream
+    columns, targets, sizes = pieces[0]
+    for pool in pools_of(instances, alike=alike):
+        whose = [targets[group[0]] for group in pool.groups]
+        one, other = (PoolBuffers(pool, rules, OfColumns()) for _ in range(2))
+        first = [*one.add(columns, whose, sizes=sizes, ends=True), *one.end()]
+        second = [*other.add(columns, whose, sizes=sizes), *other.end()]
+
+        assert [each.place for each in first] == sorted(each.place for each in first)
+        found = [
+            [(each.place, each.cause, each.tuples["number"].tolist()) for each in sent]
+            for sent in (first, sorted(second, key=lambda each: each.place))
+        ]
+        assert found[0] == found[1]
 
 
 def test_batches_come_in_the_order_in_which_they_fill_up():

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -12,14 +11,13 @@ from batching.buffers import pools_of
 from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError
 from optimizers.folds.casting import bytes_in
-from optimizers.folds.key_codes import take_rows
 from optimizers.layout import Instance
 from optimizers.operators import Edge, Operator
 from optimizers.runtime.observe.observation import Sighting
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.task.outgoing_edges import OutgoingEdge, Spread
+from optimizers.runtime.task.outgoing_edges import OutgoingEdge, Spread, in_one
 from optimizers.runtime.task.parcels import Parcel, checksum, packed
 from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from sketches.arrays import Floats, Parts
@@ -32,8 +30,11 @@ _BYTES_AT_ONCE = 64 << 20  # where tuples are large; Arrow counts text in 31 bit
 class Outbox:
     """Sends the tuples of one instance along its edges.
 
-    Edges that spread tuples alike (`Layout.alike`) share a pool of buffers: tuples are routed,
-    sorted and packed once for all of them, and each gets parcels of its own with the same body.
+    Tuples wait as they come until some thousands of them can be routed at once, then go into the
+    buffers of instances (`batching.buffers`), and leave these as parcels at once: when a buffer is
+    full, or when all of them are in. Edges that spread tuples alike (`Layout.alike`) share a pool
+    of buffers: tuples are routed, sorted and packed once for all of them, and each gets parcels of
+    its own with the same body.
 
     Args:
         work: the job.
@@ -67,7 +68,6 @@ class Outbox:
         self.observed: list[Sighting] = []
         self._bad = bad
         self._seed = work.topology.seed
-        self._largest = work.batch.get(source, work.settings.parcel)
         self._waiting: list[pa.RecordBatch] = []
         self._groups: list[Parts | None] = []
         self._rows = 0
@@ -113,18 +113,20 @@ class Outbox:
         groups = self._groups_waiting()
         self._waiting, self._groups, self._rows, self._bytes = [], [], 0, 0
         started = time.process_time()
-        fitting = len(table) * _BYTES_AT_ONCE // max(bytes_in(table), 1)
-        step = max(1, min(PACKED_AT_ONCE, fitting))
+        size = max(bytes_in(table), 1)
+        step = max(1, min(PACKED_AT_ONCE, len(table) * _BYTES_AT_ONCE // size))
+        mean = size / len(table)
         end = len(table) - len(table) % step if keep else len(table)
         for start in range(0, end, step):
             some = table.slice(start, step).combine_chunks()
-            yield from self._pack(some, None if groups is None else groups[start : start + step])
+            theirs = None if groups is None else groups[start : start + step]
+            yield from self._pack(some, theirs, mean)
         if end < len(table):
             self._wait_with(table.slice(end), None if groups is None else groups[end:])
         self.seconds += time.process_time() - started
 
     def _wait_with(self, tuples: pa.Table, groups: Parts | None) -> None:
-        (batch,) = tuples.combine_chunks().to_batches()
+        batch = in_one(tuples)
         self._waiting, self._groups = [batch], [groups]
         self._rows, self._bytes = len(batch), bytes_in(batch)
 
@@ -146,8 +148,8 @@ class Outbox:
         known = [groups for groups in self._groups if groups is not None]
         return np.concatenate(known) if len(known) == len(self._groups) else None
 
-    def _pack(self, table: pa.Table, groups: Parts | None) -> Iterator[Parcel]:
-        """Sort tuples by target and pack them, pool by pool."""
+    def _pack(self, table: pa.Table, groups: Parts | None, mean: float) -> Iterator[Parcel]:
+        """Sort tuples by target and pack them, pool by pool; each has so many bytes in the mean."""
         read: dict[tuple[str, ...], KeyBatch] = {}
         for spread in self._spreads:
             tuples, keys = table, None
@@ -160,7 +162,7 @@ class Outbox:
             targets = spread.targets(len(tuples), keys)
             for out_edge in spread.outgoing:
                 out_edge.look(tuples, keys, groups, targets)
-            yield from self._packed(spread, tuples, targets)
+            yield from self._packed(spread, tuples, targets, mean)
 
     def _keyed(
         self, table: pa.Table, spread: Spread, read: dict[tuple[str, ...], KeyBatch]
@@ -187,16 +189,12 @@ class Outbox:
             tuples = sieve(table, out_edge.edge, spread.columns, out_edge.target)
         return tuples
 
-    def _packed(self, spread: Spread, table: pa.Table, targets: Parts) -> Iterator[Parcel]:
-        pool = spread.pool
-        order, starts = pool.sort([targets])
-        if pool.count > 1:
-            table = take_rows(table, order)
-        (batch,) = table.combine_chunks().to_batches()
-        for place, (start, end) in enumerate(pairwise(starts.tolist())):
-            for first in range(start, end, self._largest):
-                some = batch.slice(first, min(self._largest, end - first))
-                body = packed(some)
-                checked = checksum(body)
-                for number, instance in pool.receivers(place):
-                    yield self._outgoing[number].parcel(instance, len(some), body, checked)
+    def _packed(
+        self, spread: Spread, tuples: pa.Table, targets: Parts, mean: float
+    ) -> Iterator[Parcel]:
+        buffers = spread.buffers
+        for flushed in buffers.add(tuples, [targets], sizes=mean, ends=True):
+            body = packed(flushed.tuples)
+            checked = checksum(body)
+            for number, instance in buffers.pool.receivers(flushed.place):
+                yield self._outgoing[number].parcel(instance, flushed.rows, body, checked)

@@ -6,13 +6,15 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from batching.buffers import Pool
+from batching.buffers import FlushRules, Pool, PoolBuffers
 from grouping.grouping import Grouping
 from grouping.key_batch import KeyBatch
 from grouping.owners import KeyOwners
 from grouping.routers import Router
 from optimizers.errors import FoldError, InvalidKeyError
+from optimizers.folds.key_codes import take_rows
 from optimizers.layout import Instance
 from optimizers.operators import Edge
 from optimizers.runtime.observe.group_loads import BytesOut
@@ -102,11 +104,36 @@ class OutgoingEdge:
         return self._by_group.sums(size, size - int(mine["local_bytes"].sum()))
 
 
+class OfArrow:
+    """Tuples as tables of Arrow, and in buffers as its record batches."""
+
+    @staticmethod
+    def sorted(tuples: pa.Table, order: NDArray[np.intp] | None) -> pa.RecordBatch:
+        """Return these tuples in this order, or as they are."""
+        return in_one(tuples if order is None else take_rows(tuples, order))
+
+    @staticmethod
+    def part(tuples: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+        """Return some tuples that stand together, without copying them."""
+        return tuples.slice(start, stop - start)
+
+    @staticmethod
+    def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        """Return several parts as one."""
+        return parts[0] if len(parts) == 1 else in_one(pa.Table.from_batches(parts))
+
+
+def in_one(tuples: pa.Table) -> pa.RecordBatch:
+    """Return tuples, of which there are some, as one record batch."""
+    (batch,) = tuples.combine_chunks().to_batches()
+    return batch
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The pool of edges that spread tuples alike, and how they do."""
+    """The buffers of edges that spread tuples alike, and how they do."""
 
-    pool: Pool
+    buffers: PoolBuffers[pa.Table, pa.RecordBatch]
     outgoing: tuple[OutgoingEdge, ...]
     columns: tuple[str, ...]
     grouping: Grouping
@@ -118,13 +145,16 @@ class Spread:
         cls, pool: Pool, outgoing: Sequence[OutgoingEdge], sender: int, work: Work, node: str
     ) -> Self:
         """Return the buffers of some edges; any one of them says where tuples go."""
+        settings = work.settings
+        largest = work.batch.get(outgoing[0].edge.source, settings.parcel)
+        buffers = PoolBuffers(pool, FlushRules(largest, settings.parcel_bytes), OfArrow())
         mine = tuple(outgoing[number] for number in pool.groups[0])
         edge = mine[0].edge
         grouping = work.topology.grouping(*edge.name)
         local = work.layout.local(edge.target, node)
         router = grouping.router(pool.count, sender=sender, local=local)
         columns = work.topology.key_columns(*edge.name)
-        return cls(pool, mine, columns, grouping, work.layout.owners_on(edge), router)
+        return cls(buffers, mine, columns, grouping, work.layout.owners_on(edge), router)
 
     def targets(self, rows: int, keys: KeyBatch | None) -> Parts:
         """Return the instance that each tuple goes to."""

@@ -204,7 +204,16 @@ class TestStateInMemory:
         assert (cache.kept() > 0) == (most > 0)
         assert dict.fromkeys(range(1800), 1) == driver.results("a")
 
-    @pytest.mark.parametrize("wrong", [{"resident": -1}, {"resident": 1.5}, {"sharing": 0}])
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"resident": -1},
+            {"resident": 1.5},
+            {"sharing": 0},
+            {"parcel": 0},
+            {"parcel_bytes": 0},
+        ],
+    )
     def test_is_of_a_size_that_means_something(self, wrong):
         with pytest.raises(InvalidValueError, match=next(iter(wrong))):
             Settings(**wrong)

@@ -27,7 +27,9 @@ from optimizers.statistics import Probe
 TABLE = RoutingTable([1, 2, 5], [2, 2, 0], 3)
 
 
-def box(grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key=None, parcel=4):
+def box(
+    grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key=None, parcel=4, **how
+):
     """The outbox of an edge from s, where the target has three instances; ."""
     job = Topology(
         (Operator("s"), Operator("a", key, 3, partial=partial)),
@@ -37,7 +39,7 @@ def box(grouping=None, *, key="k", batch=None, partial=False, sender=0, edge_key
         Layout.of(job, Cluster.uniform(2), Plan()),
         {} if batch is None else {"s": batch},
         Location("/nowhere"),
-        Settings(parcel=parcel),
+        Settings(parcel=parcel, **how),
     )
     return outbox_of(work, job.edges[0], sender=sender)
 
@@ -114,6 +116,18 @@ def test_a_plan_says_how_many_tuples_are_sent_at_once():
 
     assert 3 == max(sizes)
     assert len(sizes) - 3 <= sizes.count(3)
+
+
+@pytest.mark.parametrize(("bytes_", "most"), [(1, 1), (16, 1), (17, 2), (48, 3), (49, 4), (99, 4)])
+def test_a_parcel_is_full_once_its_tuples_have_so_many_bytes(bytes_, most):
+    mine = box(parcel_bytes=bytes_)  # each tuple has 16
+
+    sizes = [(parcel.target, parcel.rows) for parcel in sent(mine, [tuples(50)])]
+
+    assert most == max(rows for _, rows in sizes)
+    for target in range(3):
+        rows = [rows for to, rows in sizes if to == target]
+        assert [most] * (len(rows) - 1) == rows[:-1]
 
 
 def test_tuples_wait_until_there_are_enough(monkeypatch):
