@@ -41,6 +41,9 @@ class Settings:
         parcel: the most tuples in a parcel, unless the plan says otherwise.
         parcel_bytes: how many bytes of tuples fill a parcel, by the mean size of those that are
             packed with them.
+        shared_batches: whether consumers that are not alike share parcels, see
+            `optimizers.runtime.task.shared_parcels`. What arrives is the same; as it takes more
+            CPU time, the default is that they do not.
         keep_output: whether the output of operators that feed no other is kept in files.
         resident: how many bytes of state the processes of one executor together keep in memory from
             batch to batch, to save reading it again. 0 for none.
@@ -52,6 +55,7 @@ class Settings:
     most_keys: int = 1 << 12
     parcel: int = 1 << 16
     parcel_bytes: int = 64 << 20
+    shared_batches: bool = False
     keep_output: bool = True
     resident: int = 1 << 30
     sharing: int = 1

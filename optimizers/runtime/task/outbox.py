@@ -1,7 +1,7 @@
 """The outbox of an instance: routes what it emits, packs it, and counts what went where."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -17,8 +17,15 @@ from optimizers.runtime.observe.observation import Sighting
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.task.outgoing_edges import OutgoingEdge, Spread, in_one
+from optimizers.runtime.task.outgoing_edges import (
+    Buffers,
+    OutgoingEdge,
+    Spread,
+    buffers_of,
+    in_one,
+)
 from optimizers.runtime.task.parcels import Parcel, checksum, packed
+from optimizers.runtime.task.shared_parcels import numbered
 from optimizers.runtime.work import PACKED_AT_ONCE, Work
 from sketches.arrays import Floats, Parts
 
@@ -83,6 +90,11 @@ class Outbox:
             Spread.of(pool, self._outgoing, sender, work, node)
             for pool in pools_of(counts, alike=alike)
         ]
+        self._matrix: Buffers | None = None
+        self._blocks = 0
+        if work.settings.shared_batches and len(self._spreads) > 1:
+            (pool,) = pools_of(counts, shared=True, alike=alike)
+            self._matrix = buffers_of(pool, work, source)
 
     def send(self, tuples: pa.RecordBatch, groups: Parts | None = None) -> Iterator[Parcel]:
         """Take tuples, and yield the parcels that are full.
@@ -149,20 +161,42 @@ class Outbox:
         return np.concatenate(known) if len(known) == len(self._groups) else None
 
     def _pack(self, table: pa.Table, groups: Parts | None, mean: float) -> Iterator[Parcel]:
-        """Sort tuples by target and pack them, pool by pool; each has so many bytes in the mean."""
+        """Route and pack tuples, pool by pool; each has so many bytes in the mean."""
         read: dict[tuple[str, ...], KeyBatch] = {}
-        for spread in self._spreads:
-            tuples, keys = table, None
-            if spread.grouping.needs_key:
-                tuples = self._each_told(self._bad.with_key, table, spread)
-                if len(tuples):
-                    tuples, keys = self._keyed(tuples, spread, read)
-                if keys is None:
-                    continue
-            targets = spread.targets(len(tuples), keys)
-            for out_edge in spread.outgoing:
-                out_edge.look(tuples, keys, groups, targets)
-            yield from self._packed(spread, tuples, targets, mean)
+        routed: Iterable[tuple[pa.Table, Parts]] = (
+            self._routed(spread, table, groups, read) for spread in self._spreads
+        )
+        if self._matrix is not None:
+            routed = each = list(routed)
+            # A tuple that not all consumers get cannot be in a batch that they share.
+            if all(len(targets) == len(table) for _, targets in each):
+                self._blocks += 1
+                tuples = numbered(table, self._blocks)
+                yield from self._packed(self._matrix, tuples, [to for _, to in each], mean)
+                return
+        for spread, (tuples, targets) in zip(self._spreads, routed, strict=True):
+            if len(targets):
+                yield from self._packed(spread.buffers, tuples, [targets], mean)
+
+    def _routed(
+        self,
+        spread: Spread,
+        table: pa.Table,
+        groups: Parts | None,
+        read: dict[tuple[str, ...], KeyBatch],
+    ) -> tuple[pa.Table, Parts]:
+        """Return the tuples that some edges get, and the instance that each goes to."""
+        tuples, keys = table, None
+        if spread.grouping.needs_key:
+            tuples = self._each_told(self._bad.with_key, table, spread)
+            if len(tuples):
+                tuples, keys = self._keyed(tuples, spread, read)
+            if keys is None:
+                return tuples, np.empty(0, dtype=np.intp)
+        targets = spread.targets(len(tuples), keys)
+        for out_edge in spread.outgoing:
+            out_edge.look(tuples, keys, groups, targets)
+        return tuples, targets
 
     def _keyed(
         self, table: pa.Table, spread: Spread, read: dict[tuple[str, ...], KeyBatch]
@@ -190,10 +224,9 @@ class Outbox:
         return tuples
 
     def _packed(
-        self, spread: Spread, tuples: pa.Table, targets: Parts, mean: float
+        self, buffers: Buffers, tuples: pa.Table, targets: list[Parts], mean: float
     ) -> Iterator[Parcel]:
-        buffers = spread.buffers
-        for flushed in buffers.add(tuples, [targets], sizes=mean, ends=True):
+        for flushed in buffers.add(tuples, targets, sizes=mean, ends=True):
             body = packed(flushed.tuples)
             checked = checksum(body)
             for number, instance in buffers.pool.receivers(flushed.place):

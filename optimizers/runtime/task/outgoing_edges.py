@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -129,11 +129,20 @@ def in_one(tuples: pa.Table) -> pa.RecordBatch:
     return batch
 
 
+Buffers: TypeAlias = PoolBuffers[pa.Table, pa.RecordBatch]
+
+
+def buffers_of(pool: Pool, work: Work, source: str) -> Buffers:
+    """Return the buffers of a pool of one who sends, with the limits of its parcels."""
+    largest = work.batch.get(source, work.settings.parcel)
+    return PoolBuffers(pool, FlushRules(largest, work.settings.parcel_bytes), OfArrow())
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
     """The buffers of edges that spread tuples alike, and how they do."""
 
-    buffers: PoolBuffers[pa.Table, pa.RecordBatch]
+    buffers: Buffers
     outgoing: tuple[OutgoingEdge, ...]
     columns: tuple[str, ...]
     grouping: Grouping
@@ -145,9 +154,7 @@ class Spread:
         cls, pool: Pool, outgoing: Sequence[OutgoingEdge], sender: int, work: Work, node: str
     ) -> Self:
         """Return the buffers of some edges; any one of them says where tuples go."""
-        settings = work.settings
-        largest = work.batch.get(outgoing[0].edge.source, settings.parcel)
-        buffers = PoolBuffers(pool, FlushRules(largest, settings.parcel_bytes), OfArrow())
+        buffers = buffers_of(pool, work, outgoing[0].edge.source)
         mine = tuple(outgoing[number] for number in pool.groups[0])
         edge = mine[0].edge
         grouping = work.topology.grouping(*edge.name)

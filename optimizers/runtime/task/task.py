@@ -3,7 +3,7 @@
 import platform
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +38,7 @@ from optimizers.runtime.task.parcels import (
 )
 from optimizers.runtime.task.rehearsal import rehearse
 from optimizers.runtime.task.reports import TaskReport
+from optimizers.runtime.task.shared_parcels import in_order
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.runtime.work import Ticket, Work, stateless_function
 from sketches.arrays import Floats, Parts
@@ -131,8 +132,8 @@ def _parcels(
     else:
         yield from worker.work_through(
             (batch, work.topology.edges[parcel.edge])
-            for parcel in mine
-            for batch in _unpacked(work, parcel).to_batches()
+            for parcel, tuples in _unpacked(work, mine)
+            for batch in tuples.to_batches()
         )
 
 
@@ -158,11 +159,20 @@ def _astray(parcel: Parcel, target: Instance, where: str) -> DeliveryError:
     )
 
 
-def _unpacked(work: Work, parcel: Parcel) -> pa.Table:
-    """Return the tuples of a parcel, with their keys named as the operator names them."""
+def _unpacked(work: Work, parcels: Sequence[Parcel]) -> Iterator[tuple[Parcel, pa.Table]]:
+    """Yield the tuples of parcels, each with a parcel that says where they are from."""
+    if work.settings.shared_batches:
+        unpacked = in_order(parcels)
+    else:
+        unpacked = ((parcel, parcel.tuples()) for parcel in parcels)
+    for parcel, tuples in unpacked:
+        yield parcel, _with_names(work, parcel, tuples)
+
+
+def _with_names(work: Work, parcel: Parcel, tuples: pa.Table) -> pa.Table:
+    """Return tuples with their keys named as the operator names them."""
     edge = work.topology.edges[parcel.edge]
     target = work.topology.operator(edge.target)
-    tuples = parcel.tuples()
     if not target.keyed or edge.key is None:
         return tuples
     names = dict(zip(columns_of(edge.key), target.key_columns, strict=True))
@@ -437,7 +447,7 @@ class Worker:
     def _joined(self, parcels: list[Parcel]) -> pa.Table | None:
         """Return the tuples of parcels as one table."""
         where = f"tuples of operator {self._operator.name!r}"
-        tables = [_unpacked(self._work, parcel) for parcel in parcels]
+        tables = [tuples for _, tuples in _unpacked(self._work, parcels)]
         return joined(tables, where) if tables else None
 
     def _sent_by_group(self) -> tuple[Floats, Floats]:

@@ -14,6 +14,10 @@ from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
 
+SENDING = st.sampled_from(
+    [{}, {"shared_batches": True}, {"shared_batches": True, "parcel": 2}, {"parcel_bytes": 40}]
+)
+
 
 def check_batch(drawn, checkpoint, reports, expected):
     """Compare what a batch has done with what it had to do."""
@@ -45,7 +49,7 @@ def test_any_job_on_any_stream_under_any_plans_gives_what_one_pair_of_hands_give
             optimizer,
             checkpoint,
             asking=Asking(every=1, meanwhile=meanwhile),
-            settings=Settings(looked_at=20),
+            settings=Settings(looked_at=20, **data.draw(SENDING)),
         )
         for batch in batches:
             assignment = coordinator.assign()

@@ -1,6 +1,7 @@
 """Several consumers: each gets the parcels that it would get alone, packed once where it can be."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import any_job
 import numpy as np
@@ -18,8 +19,10 @@ from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import outbox
 from optimizers.runtime.task.bad_rows import BadRows
-from optimizers.runtime.task.flows import added_up
+from optimizers.runtime.task.flows import CHECKED, FlowCounter, added_up
 from optimizers.runtime.task.outbox import Outbox
+from optimizers.runtime.task.parcels import Parcel, packed
+from optimizers.runtime.task.shared_parcels import in_order, numbered
 from optimizers.runtime.work import Settings, Work
 from optimizers.statistics import Probe
 
@@ -125,6 +128,68 @@ def test_each_consumer_gets_the_parcels_that_it_would_get_alone(data, seeds, at_
     firsts = [work.topology.edges.index(group[0]) for group in groups]
     assert len(packs) == sum(len(together[number]) for number in firsts)
     event(f"{len(edges)} edges in {len(groups)} groups")
+
+
+@given(st.data(), st.lists(st.integers(0, 99), min_size=1, max_size=3), st.sampled_from((9, 1000)))
+def test_shared_batches_bring_each_instance_its_tuples_in_their_order(data, seeds, at_once):
+    job = data.draw(consumers())
+    work = work_of(job, data.draw(plans(job)))
+    sharing = replace(work, settings=replace(work.settings, shared_batches=True))
+    edges = work.topology.outputs("f")
+    batches = [tuples(seed) for seed in seeds]
+    random = np.random.default_rng(seeds[0])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outbox, "PACKED_AT_ONCE", at_once)
+        (usual, _), (shared, box) = (parcels_of(one, edges, batches) for one in (work, sharing))
+
+    flows = FlowCounter()
+    for parcel in shared:
+        flows.add(parcel)
+    for name in CHECKED:
+        assert flows.flows()[name].tolist() == box.sent.flows()[name].tolist()
+    arrived = [shared[place] for place in random.permutation(len(shared))]
+    assert rows_by_instance(usual) == rows_by_instance(arrived)
+    groups = work.layout.alike("f")
+    bodies = {id(parcel.body) for parcel in shared}
+    complete = not any(batch.column(name).null_count for batch, _ in batches for name in ("k", "j"))
+    if complete and len(groups) > 1:  # each tuple is in one parcel, which all consumers get
+        assert len(edges) * len(bodies) == len(shared)
+    event(f"{len(groups)} groups, {'all' if complete else 'not all'} tuples for all of them")
+
+
+def parcels_of(work, edges, batches):
+    """What an outbox sends, and the outbox."""
+    box = Outbox(work, edges, Instance("f", 1), 1, BadRows(work.location, Attempt("f", 1, 7, "x")))
+    parcels = [parcel for batch, groups in batches for parcel in box.send(batch, groups)]
+    return [*parcels, *box.finish()], box
+
+
+def rows_by_instance(parcels):
+    """The tuples that each instance gets by each edge, in order."""
+    parts, found = defaultdict(list), {}
+    for parcel in sorted(parcels, key=lambda parcel: parcel.order):
+        parts[parcel.edge, parcel.target].append(parcel)
+    for ends, mine in parts.items():
+        tables = [table for _, table in in_order(mine)]
+        assert all(["k", "j", "n"] == table.column_names for table in tables)
+        assert all(table.schema.metadata is None for table in tables)
+        found[ends] = [row for table in tables for row in table.to_pylist()]
+    return found
+
+
+def test_shared_batches_keep_what_schemas_say_and_columns_of_one_name():
+    kinds = pa.schema([("x", pa.string()), ("place", pa.int64())], metadata={"of": "mine"})
+    table = pa.table([pa.array(["a", "b", "c"]), pa.array([7, 8, 9])], schema=kinds)
+    given_places = numbered(table, 3)
+
+    parcels = [
+        Parcel(0, 0, 0, 0, number, 1, packed(given_places.slice(row, 1).to_batches()[0]))
+        for number, row in enumerate((2, 0, 1))
+    ]
+    ((_, found),) = in_order(parcels)
+
+    assert found.equals(table, check_metadata=True)
 
 
 def test_consumers_that_are_alike_get_the_same_bytes():
