@@ -134,7 +134,8 @@ class SimulationEngine(Asking):
             raise InvalidValueError(
                 f"micro_batches={given!r} is not a MicroBatches; write MicroBatches(costs)"
             )
-        if network.charges or network.linger != math.inf or network.buffers != "distinct":
+        waits = network.linger != math.inf or network.batch_bytes != math.inf
+        if network.charges or waits or network.buffers != "distinct":
             raise InvalidValueError(
                 f"network={network!r} says what sending costs, and micro_batches={given!r}; say "
                 "that as their row and costs.byte, and here what links take"

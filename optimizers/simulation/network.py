@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from batching.buffers import FlushRules
 from optimizers.errors import InvalidValueError
 from sketches.checks import amount, number
 
@@ -46,6 +47,7 @@ class Network:
         remote_per_byte: how many more each end pays for each byte of it.
         linger: how many seconds the first tuple of a batch may wait for the others; if infinite,
             until the batch is full or the sending operator has ended.
+        batch_bytes: how many bytes fill a batch, however few its tuples are.
         buffers: which edges out of an operator share batches: none (``"distinct"``); those by which
             each tuple goes to instances of one number (``"alike"``); or all (``"shared"``), with a
             batch for each combination of their instances, which fill more slowly. A batch that is
@@ -67,6 +69,7 @@ class Network:
     remote_per_batch: float = 0.0
     remote_per_byte: float = 0.0
     linger: float = math.inf
+    batch_bytes: float = math.inf
     buffers: Buffers = "distinct"
 
     def __post_init__(self) -> None:
@@ -79,7 +82,7 @@ class Network:
             "remote_per_byte",
         ):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
-        for name in ("bandwidth", "rack_bandwidth"):
+        for name in ("bandwidth", "rack_bandwidth", "batch_bytes"):
             if getattr(self, name) != math.inf:
                 object.__setattr__(self, name, number(name, getattr(self, name), above=0))
         for name, kinds in (("links", Links), ("buffers", Buffers)):
@@ -109,6 +112,10 @@ class Network:
     def charges_both(self) -> bool:
         """Whether a batch to another node costs both ends."""
         return self.remote_per_batch > 0 or self.remote_per_byte > 0
+
+    def rules(self, rows: int) -> FlushRules:
+        """Return when a batch of so many tuples at most is full; `linger` is for events to tell."""
+        return FlushRules(rows, None if self.batch_bytes == math.inf else self.batch_bytes)
 
     def cost(self, size: float, *, remote: bool = False, again: bool = False) -> float:
         """Return how many seconds a batch of ``size`` bytes costs its sender.

@@ -112,6 +112,7 @@ NETWORKS = st.builds(
     remote_per_batch=st.sampled_from([0.0, 0.0, 0.125]),
     remote_per_byte=st.sampled_from([0.0, 0.0, 1 / 64]),
     linger=st.sampled_from([math.inf, 0.0, 0.5, 1.0]),
+    batch_bytes=st.sampled_from([math.inf, math.inf, 1.0, 16.0, 20.0]),
     buffers=st.sampled_from(["distinct", "alike", "shared"]),
 )
 

@@ -336,7 +336,8 @@ class Naive:
         key = pool, sender, instances
         pack = self.packs.setdefault(key, Pack(edges, sender, instances))
         pack.tuples.append(tuples)
-        if len(pack.tuples) >= self.limits[pool[0]]:
+        size = sum(self.size(tuples[0].row) for tuples in pack.tuples)
+        if len(pack.tuples) >= self.limits[pool[0]] or size >= self.network.batch_bytes:
             return self.ship(pack, 1, clock)
         if len(pack.tuples) == 1 and self.network.linger < math.inf:
             rank = self.order.index(edges[0].source)

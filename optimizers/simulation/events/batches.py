@@ -128,7 +128,7 @@ class Pool:
         carried: list[list[Message]] = [[] for _ in self.edges]
         batch = Batch(self, sender, instances, conversations, carried)
         for edge in self.edges:
-            edge.flow.parcels += edge.limit > 1
+            edge.flow.parcels += edge.rules.rows > 1
         self.open[sender, *instances] = batch
         return batch
 

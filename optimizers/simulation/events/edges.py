@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from batching.buffers import FlushRules
 from grouping.owners import KeyOwners
 from grouping.routers import Router
 from optimizers.simulation.edges import EdgeRun
@@ -22,7 +23,7 @@ class EventEdge:
         rank: of the operator that sends, in the order of the job.
 
     Attributes:
-        limit: how many tuples a batch may have.
+        rules: when a batch is full.
         conversation: the conversation, where those who send listen.
         codes: the code of the key of each tuple of the run, for a conversation.
         sent: the tuples that were sent in this epoch, each with both instances.
@@ -34,7 +35,7 @@ class EventEdge:
     def __init__(self, edge_run: EdgeRun, rank: int) -> None:
         self.edge_run = edge_run
         self.rank = rank
-        self.limit = 1
+        self.rules = FlushRules(1)
         self.conversation: Conversation | None = None
         self.codes: list[int] = []
         self.sent: list[tuple[int, int, int]] = []
@@ -52,13 +53,13 @@ class EventEdge:
         self.starts = self.edge_run.source.nodes.tolist()
         self.ends = self.edge_run.target.nodes.tolist()
 
-    def under(self, limit: int, conversation: Conversation | None) -> bool:
+    def under(self, rules: FlushRules, conversation: Conversation | None) -> bool:
         """Go by what the edge says from now on, and return whether open batches must leave."""
         edge_run = self.edge_run
-        made_for = limit, edge_run.grouping, edge_run.instances, conversation
+        made_for = rules, edge_run.grouping, edge_run.instances, conversation
         changed = self._made_for not in (None, made_for)
         self._made_for = made_for
-        self.limit, self.conversation = limit, conversation
+        self.rules, self.conversation = rules, conversation
         if conversation is not None and not self.codes:
             self.codes = edge_run.codes().tolist()
         if edge_run.ownership != self._ownership:

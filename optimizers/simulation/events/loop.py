@@ -304,7 +304,7 @@ class Events:
         """Put a tuple into its batch, send that if it is full, and return when that is done."""
         chosen = [self._choose(edge, sender, row) for edge in pool.edges]
         batch = pool.put(sender, chosen, row)
-        if len(batch.rows) >= pool.edges[0].limit:
+        if pool.edges[0].rules.full(len(batch.rows), batch.size) is not None:
             return self._ship(batch, _FULL, clock)
         if len(batch.rows) == 1 and self._network.linger < np.inf:
             edge = pool.edges[0]

@@ -125,7 +125,8 @@ class EventRun:
             edge
             for (source, target), edge in self._edges.items()
             if edge.under(
-                plan.batch.get(source, 1), conversations[target].get(edge.edge_run.number)
+                self._network.rules(plan.batch.get(source, 1)),
+                conversations[target].get(edge.edge_run.number),
             )
         }
         self._pool(layout, changed)

@@ -59,6 +59,7 @@ def refused(error, words):
         (lambda: Network(per_batch=math.nan), "per_batch=nan is not finite"),
         (lambda: Network(per_byte=True), "per_byte=True is not a number"),
         (lambda: Network(linger=-1), "linger=-1 is out of range"),
+        (lambda: Network(batch_bytes=0), "batch_bytes=0 is out of range"),
         (
             lambda: Network(buffers="one"),
             "say one of 'distinct', 'alike', 'shared'",

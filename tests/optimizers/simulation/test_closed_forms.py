@@ -155,6 +155,26 @@ def test_what_edges_share_is_packed_once_and_sent_to_each(buffers, second):
 
 
 @pytest.mark.parametrize(
+    ("batch_bytes", "arrived"),
+    [
+        (math.inf, [3.0, 3.0, 3.0, 3.0, 4.0]),
+        (100.0, [1.0, 1.0, 2.0, 4.0, 4.0]),
+        (101.0, [2.0, 2.0, 2.0, 4.0, 4.0]),
+        (1.0, [0.0, 1.0, 2.0, 4.0, 4.0]),  # the one of no bytes fills none
+    ],
+)
+def test_a_batch_is_full_once_its_tuples_have_so_many_bytes(batch_bytes, arrived):
+    job = Topology.source("in").then("a", after="in")
+    stream = Stream([0.0, 1.0, 2.0, 3.0, 4.0], bytes=[50, 50, 100, 0, 100])
+
+    run = SimulationEngine(network=Network(batch_bytes=batch_bytes)).run(
+        job, stream, Plan(batch={"in": 4})
+    )
+
+    assert arrived == run.operators["a"].arrived.tolist()
+
+
+@pytest.mark.parametrize(
     ("buffers", "shipping"),
     # Four batches of two tuples; or of each tuple one, for it alone has its two instances.
     [("distinct", 4.0), ("alike", 4.0), ("shared", 8.0)],
