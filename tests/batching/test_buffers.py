@@ -1,10 +1,12 @@
 """Output buffers: nothing lost, nothing doubled, no batch for two instances, in order."""
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from buffer_laws import RULES, check_once, check_order, streams
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,57 +15,15 @@ from batching.errors import DataflowError
 from sketches.errors import InvalidValueError
 
 
-@st.composite
-def streams(draw):
-    """Some consumers, of which some may be alike, and tuples in several pieces."""
-    instances = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    alike = []
-    if len(instances) > 1 and draw(st.booleans()):
-        instances[1] = instances[0]
-        alike = [(1, 0)]
-    pieces, number = [], 0
-    for _ in range(draw(st.integers(1, 4))):
-        count = draw(st.integers(0, 12))
-        targets = [
-            np.array(draw(st.lists(st.integers(0, n - 1), min_size=count, max_size=count)), int)
-            for n in instances
-        ]
-        if alike:
-            targets[1] = targets[0]
-        sizes = np.array(draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)), float)
-        columns = {"number": np.arange(number, number + count), "size": sizes}
-        pieces.append((columns, targets, sizes))
-        number += count
-    return instances, alike, pieces
-
-
-RULES = st.builds(
-    FlushRules,
-    st.integers(1, 5),
-    st.none() | st.sampled_from([1.0, 6.0, 20.0]),
-    st.none() | st.sampled_from([0.5, 2.0]),
-)
-
-
 def run(stream, rules, *, shared):
     """Send a stream, a piece each second, and return all batches with the time of each."""
-    instances, alike, pieces = stream
+    instances, alike, pieces = stream.instances, stream.alike, stream.pieces
     buffers = OutputBuffers(instances, rules, shared=shared, alike=alike)
     sent = []
     for now, (columns, targets, sizes) in enumerate(pieces):
         sent += [(now, batch) for batch in buffers.due(now)]
         sent += [(now, each) for each in buffers.add(columns, targets, sizes=sizes, now=now)]
     return buffers, [*sent, *((len(pieces), batch) for batch in buffers.end())]
-
-
-def expected(stream):
-    """For each instance of each consumer the numbers of its tuples, in order."""
-    found = defaultdict(list)
-    for columns, targets, _ in stream[2]:
-        for consumer, given_to in enumerate(targets):
-            for number, instance in zip(columns["number"], given_to, strict=True):
-                found[consumer, int(instance)].append(int(number))
-    return found
 
 
 def received(sent):
@@ -78,16 +38,18 @@ def received(sent):
 def test_distinct_batches_bring_each_instance_its_tuples_in_their_order(stream, rules):
     _, sent = run(stream, rules, shared=False)
 
-    assert expected(stream) == received(sent)
+    check_order(stream, received(sent))
 
 
 @given(streams(), RULES)
 def test_shared_batches_bring_each_instance_its_tuples_once(stream, rules):
     _, sent = run(stream, rules, shared=True)
 
-    assert expected(stream) == {who: sorted(got) for who, got in received(sent).items()}
+    check_once(stream, received(sent))
     for _, batch in sent:
-        assert [*range(len(stream[0]))] == sorted(consumer for consumer, _ in batch.receivers)
+        assert [*range(len(stream.instances))] == sorted(
+            consumer for consumer, _ in batch.receivers
+        )
     together = defaultdict(list)
     for _, batch in sent:
         together[batch.receivers] += batch.columns["number"].tolist()
@@ -98,9 +60,9 @@ def test_shared_batches_bring_each_instance_its_tuples_once(stream, rules):
 def test_batches_leave_by_the_first_rule_that_applies(stream, rules, shared):
     _, sent = run(stream, rules, shared=shared)
 
-    last = len(stream[2])
+    last = len(stream.pieces)
     came = {
-        int(number): now for now, piece in enumerate(stream[2]) for number in piece[0]["number"]
+        int(number): now for now, piece in enumerate(stream.pieces) for number in piece[0]["number"]
     }
     for now, batch in sent:
         size = batch.columns["size"]
@@ -120,7 +82,7 @@ def test_batches_leave_by_the_first_rule_that_applies(stream, rules, shared):
 
 @given(streams(), RULES)
 def test_there_are_as_many_buffers_as_the_paper_says(stream, rules):
-    instances, alike, _ = stream
+    instances, alike = stream.instances, stream.alike
     apart = instances[1:] if alike else instances
 
     assert sum(apart) == run(stream, rules, shared=False)[0].count
@@ -129,7 +91,7 @@ def test_there_are_as_many_buffers_as_the_paper_says(stream, rules):
 
 @given(streams(), st.booleans())
 def test_pools_say_who_gets_which_tuples_in_which_order(stream, shared):
-    instances, alike, pieces = stream
+    instances, alike, pieces = stream.instances, stream.alike, stream.pieces
     columns, targets, _ = pieces[0]
     pools = pools_of(instances, shared=shared, alike=alike)
 
@@ -142,7 +104,7 @@ def test_pools_say_who_gets_which_tuples_in_which_order(stream, shared):
             for who in pool.receivers(place):
                 found[who] += columns["number"][order[start:end]].tolist()
 
-    mine = expected((instances, alike, pieces[:1]))
+    mine = replace(stream, pieces=pieces[:1]).expected
     everyone = {(number, one) for number, count in enumerate(instances) for one in range(count)}
     assert everyone == set(found)
     assert {who: sorted(got) for who, got in found.items() if got} == mine
@@ -221,7 +183,7 @@ def test_what_waits_does_not_change_with_the_columns_that_it_came_in():
 
 @given(streams(), RULES)
 def test_what_leaves_at_once_is_what_would_leave_by_and_by(stream, rules):
-    instances, alike, pieces = stream
+    instances, alike, pieces = stream.instances, stream.alike, stream.pieces
     columns, targets, sizes = pieces[0]
     for pool in pools_of(instances, alike=alike):
         whose = [targets[group[0]] for group in pool.groups]
