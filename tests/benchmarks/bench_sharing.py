@@ -3,8 +3,9 @@
 Rivals are the outboxes that tasks use. *Distinct* is one outbox for each edge, *shared* one for all
 edges, which shares what it can: keys that are read once, and parcels that are packed once where
 edges spread tuples alike. *Matrix* are the paper's shared batches for consumers that are not alike:
-one parcel for each combination of their instances. They overtake each other, so each tuple travels
-with its place, and the receivers sort. These run in this process, in CPU time, by turns.
+one parcel for each combination of their instances (`Settings.shared_batches`). They overtake each
+other, so each tuple travels with its place, and the receivers sort. These run in this process, in
+CPU time, by turns.
 
 Then whole batches on Spark, by the clock on the wall, by turns: three consumers that are alike; the
 same but for their numbers of key groups, so that nothing is shared; and one operator with all three
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +25,15 @@ from harness import Result, interleaved
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from batching.buffers import pools_of
 from optimizers import Cluster, Edge, Operator, Plan, Topology
 from optimizers.folds import Count, Max, Sum, Together
-from optimizers.folds.key_codes import take_rows
 from optimizers.layout import Instance, Layout
 from optimizers.runtime.state.file import Attempt
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task.bad_rows import BadRows
-from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.outbox import Outbox
-from optimizers.runtime.task.parcels import Parcel, as_batches, checksum, from_batches, packed
+from optimizers.runtime.task.parcels import Parcel, as_batches, from_batches
+from optimizers.runtime.task.shared_parcels import in_order
 from optimizers.runtime.work import Settings, Work
 from optimizers.spark import SparkEngine, local_session
 from optimizers.spark.engine import Run
@@ -44,7 +43,6 @@ AT_ONCE = 1 << 16
 INSTANCES = 8
 SPARK_ROWS = 1_000_000
 WARM = 2  # batches that are not looked at
-_PLACE = "place"
 
 
 def run(scale: float) -> list[Result]:
@@ -123,7 +121,7 @@ def _not_alike(name: str, tuples: list[pa.RecordBatch]) -> list[Result]:
     """Measure consumers by other keys: senders, and the matrix with its receivers."""
     work = _work(["a", "b"])
     seconds = interleaved(_rivals(work, tuples))
-    matrix = _matrix(work, tuples)
+    matrix = _with_receivers(replace(work, settings=Settings(shared_batches=True)), tuples)
     distinct = _with_receivers(work, tuples)
     sizes = distinct(), matrix()
     both = interleaved({"distinct": distinct, "matrix": matrix})
@@ -148,8 +146,8 @@ def _not_alike(name: str, tuples: list[pa.RecordBatch]) -> list[Result]:
 
 
 def _with_receivers(work: Work, tuples: list[pa.RecordBatch]) -> Callable[[], int]:
-    """Return what sends distinct parcels, and unpacks them as receivers do."""
-    edges = work.topology.edges
+    """Return what sends parcels as the job's settings say, and unpacks them as receivers do."""
+    edges, shared = work.topology.edges, work.settings.shared_batches
 
     def both() -> int:
         bad = BadRows(work.location, Attempt("s", 0, 0, "x"))
@@ -157,7 +155,7 @@ def _with_receivers(work: Work, tuples: list[pa.RecordBatch]) -> Callable[[], in
         size = 0
         for table in _blocks(tuples):
             (batch,) = table.to_batches()
-            size += _received([*box.send(batch), *box.close()], sort=False)
+            size += _received([*box.send(batch), *box.close()], shared=shared)
         return size
 
     return both
@@ -170,46 +168,15 @@ def _blocks(tuples: list[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield whole.slice(start, AT_ONCE).combine_chunks()
 
 
-def _matrix(work: Work, tuples: list[pa.RecordBatch]) -> Callable[[], int]:
-    """Return what sends a matrix of shared parcels, and puts them in order as receivers must."""
-    edges = work.topology.edges
-    counter = FlowCounter()
-    (pool,) = pools_of([INSTANCES] * len(edges), shared=True)
-    owners = [work.layout.owners(edge.target) for edge in edges]
-
-    def sent(table: pa.Table) -> list[Parcel]:
-        targets = [
-            mine.assign(table.column(work.topology.key_columns(*edge.name)[0]))
-            for mine, edge in zip(owners, edges, strict=True)
-        ]
-        order, starts = pool.sort(targets)
-        # A tuple's place in the stream of its sender, in two bytes: others come between.
-        table = table.append_column(_PLACE, pa.array(np.arange(len(table)).astype(np.uint16)))
-        (batch,) = take_rows(table, order).combine_chunks().to_batches()
-        found = []
-        for place, (start, end) in enumerate(pairwise(starts.tolist())):
-            if end > start:
-                body = packed(batch.slice(start, end - start))
-                checked = checksum(body)
-                for edge, number in pool.receivers(place):
-                    parcel = Parcel(number, edge, number, 0, place, end - start, body)
-                    counter.add(parcel, body=checked)
-                    found.append(parcel)
-        return found
-
-    return lambda: sum(_received(sent(table), sort=True) for table in _blocks(tuples))
-
-
-def _received(parcels: list[Parcel], *, sort: bool) -> int:
+def _received(parcels: list[Parcel], *, shared: bool) -> int:
     """Let parcels travel, and put together what each instance gets; return their bytes."""
     batches = list(as_batches(parcels))
-    tables: dict[tuple[int, int], list[pa.Table]] = {}
+    arrived: dict[tuple[int, int], list[Parcel]] = {}
     for parcel in from_batches(batches):
-        tables.setdefault((parcel.edge, parcel.target), []).append(parcel.tuples())
-    for each in tables.values():
-        table = pa.concat_tables(each).combine_chunks()
-        if sort:
-            take_rows(table, np.argsort(table.column(_PLACE).to_numpy(), kind="stable"))
+        arrived.setdefault((parcel.edge, parcel.target), []).append(parcel)
+    for mine in arrived.values():
+        tables = (parcel.tuples() for parcel in mine)
+        pa.concat_tables((table for _, table in in_order(mine)) if shared else tables)
     return sum(batch.nbytes for batch in batches)
 
 
