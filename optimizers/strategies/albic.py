@@ -1,7 +1,7 @@
 """Albic: which node holds which key group, so that all nodes have as much to do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
