@@ -7,7 +7,7 @@ import numpy as np
 
 from grouping.errors import PlacementError
 from grouping.placement.descent import Attraction, Descent, Units
-from grouping.placement.partners import Partners
+from grouping.placement.partners import USUAL_PART, Partners
 from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
 from grouping.placement.traffic import Traffic
 
@@ -17,8 +17,14 @@ _WEIGHTS = 8.0 ** np.arange(3, -4, -1)
 _PAIRS = 6  # that are tried together, where nothing else brings any together
 
 
-def collocated(
-    problem: PlacementProblem, units: Units, traffic: Traffic, tolerance: float, worth: float
+def collocated(  # noqa: PLR0913
+    problem: PlacementProblem,
+    units: Units,
+    traffic: Traffic,
+    tolerance: float,
+    worth: float,
+    *,
+    part: float = USUAL_PART,
 ) -> Nodes:
     """Return where the most traffic stays on nodes, of assignments that are even enough.
 
@@ -37,9 +43,10 @@ def collocated(
         traffic: what the groups send each other.
         tolerance: how far a node may be from its target.
         worth: what share of the traffic has to become local for each share of all cost of moving.
+        part: what partners that move as one may have of the mean load of a node.
     """
     price = worth / (float(problem.costs.sum()) or 1.0)
-    partners = Partners.of(problem, traffic)
+    partners = Partners.of(problem, traffic, part)
     best = Descent(problem, units).assignment
     merit = _merit(problem, traffic, best, tolerance, price)
     for candidates in (_descents, _with_pairs):

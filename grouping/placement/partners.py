@@ -9,7 +9,9 @@ from grouping.placement.traffic import Traffic
 from sketches.arrays import Floats, Integers, Marks
 
 _MOSTLY = 0.5  # of what a group sends and gets: with so much of it, another is its partner
-_PART = 0.5  # of a node: the load of partners that move as one, at most
+
+USUAL_PART = 0.5
+"""What partners that move as one may have of the mean load of a node."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Partners:
 
     Attributes:
         joined: the problem with partners on one node as sets. Those with most traffic come first,
-            and a set has no more load than half a node, and costs no more than the budget.
+            and a set has no more load than it may, and costs no more than the budget.
         apart: pairs of groups that are partners on two nodes, those with most traffic first.
     """
 
@@ -26,8 +28,16 @@ class Partners:
     apart: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, problem: PlacementProblem, traffic: Traffic) -> "Partners":
-        """Find the partners among the sets of a problem."""
+    def of(
+        cls, problem: PlacementProblem, traffic: Traffic, part: float = USUAL_PART
+    ) -> "Partners":
+        """Find the partners among the sets of a problem.
+
+        Args:
+            problem: what is to be placed.
+            traffic: what the groups send each other.
+            part: what partners that move as one may have of the mean load of a node.
+        """
         if not problem.whole(problem.current):  # where a set is, is not settled yet
             return cls(problem, ())
         pulls = traffic.between(problem.sets)
@@ -45,7 +55,7 @@ class Partners:
         apart = dict.fromkeys(
             (int(member[min(pair)]), int(member[max(pair)])) for pair in ends[~near].tolist()
         )
-        return cls(_joined(problem, member, ends[near]), tuple(apart))
+        return cls(_joined(problem, member, ends[near], part), tuple(apart))
 
     def with_pair(self, pair: tuple[int, int], node: int) -> PlacementProblem | None:
         """Return the problem with a pair as a set pinned to a node; None if it may not be there."""
@@ -55,12 +65,14 @@ class Partners:
         return self.joined.joined([*_members(self.joined), pair], pins)
 
 
-def _joined(problem: PlacementProblem, member: Integers, pairs: Integers) -> PlacementProblem:
+def _joined(
+    problem: PlacementProblem, member: Integers, pairs: Integers, part: float
+) -> PlacementProblem:
     """Return a problem with the sets of each pair joined, as far as that is light enough."""
     count = len(member)
     loads: Floats = np.stack([np.bincount(problem.sets, row, count) for row in problem.loads])
     costs: Floats = np.bincount(problem.sets, problem.costs, count).astype(np.float64)
-    most = _PART * problem.mean * float(problem.capacities.mean())
+    most = part * problem.mean * float(problem.capacities.mean())
     sets = [{number} for number in range(count)]
     for one, other in pairs.tolist():
         both = sets[one] | sets[other]

@@ -11,6 +11,7 @@ from grouping.placement.bounds import least_distance
 from grouping.placement.collocation import collocated
 from grouping.placement.descent import Descent, Units
 from grouping.placement.narrowing import narrowed
+from grouping.placement.partners import USUAL_PART
 from grouping.placement.problem import Nodes, PlacementProblem, is_evener
 from grouping.placement.solvers import check_solver
 from grouping.placement.traffic import Traffic
@@ -59,6 +60,7 @@ def place_groups(  # noqa: PLR0913
     traffic: Traffic | None = None,
     max_load_distance: float | None = None,
     worth: float = 0.05,
+    max_partition_load: float = USUAL_PART,
     enough: float | None = None,
     rounds: int = 0,
     time_limit: float | None = None,
@@ -92,6 +94,8 @@ def place_groups(  # noqa: PLR0913
         max_load_distance: the limit, where there is traffic; a tenth of the mean if it is left out.
         worth: with traffic, what share of it has to become local for each share of all groups
             that moves, both by cost.
+        max_partition_load: with traffic, what groups that move as one, as they talk mostly to each
+            other, may have of the mean load of a node.
         enough: the load distance that is even enough: moves that it does not need are taken back.
         rounds: how often a part of the moves is taken back, in search of better ones.
         time_limit: how many seconds a solver looks for something better, from what was found,
@@ -122,6 +126,7 @@ def place_groups(  # noqa: PLR0913
     seconds = None if time_limit is None else number("time_limit", time_limit, above=0.0)
     check_solver(solver, asked=seconds is not None)
     most = None if enough is None else amount("enough", enough)
+    part = number("max_partition_load", max_partition_load, above=0.0)
     units = Units.of(problem)
     bound = least_distance(problem)
     if traffic is None:
@@ -130,7 +135,7 @@ def place_groups(  # noqa: PLR0913
     else:
         limit = _limit(problem, max_load_distance)
         aim = Aim(problem, traffic, limit, amount("worth", worth), most)
-        found = collocated(problem, units, traffic, limit, aim.worth)
+        found = collocated(problem, units, traffic, limit, aim.worth, part=part)
     found = aim.finished(found)
     if seconds is not None:
         from grouping.placement.milp import improve  # noqa: PLC0415  heavy, and few ask for it

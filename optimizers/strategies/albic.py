@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from grouping.placement.albic import scored
+from grouping.placement.partners import USUAL_PART
 from grouping.placement.place import GroupPlacement, place_groups
 from grouping.placement.problem import ROUNDING
 from grouping.placement.scaling import ScalingRule
+from grouping.placement.solvers import check_solver
+from grouping.placement.traffic import Traffic
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment
 from optimizers.errors import InvalidValueError
@@ -67,8 +71,15 @@ class Albic(Optimizer):
             and beyond which nodes are added.
         patience: how many epochs in a row have to allow for fewer nodes.
         worth: what share of the traffic has to become local for each share of the state that moves.
+        score_factor: how many times the average of its sender a pair of groups has to send for its
+            traffic to count in placing them; None to count all.
+        max_partition_load: what groups that move as one, as they talk mostly to each other, may
+            have of the mean load of a node.
         lasting: what earlier epochs count in the load of a group.
         rounds: how often a part of the moves is taken back, in search of better ones.
+        time_limit: how many seconds a solver looks for something better, each time it is asked;
+            None for no solver, so that the answer is the same in every process.
+        solver: which one: "CBC" or "HiGHS".
 
     References:
         K. G. S. Madsen, Y. Zhou, J. Cao, "Integrative dynamic reconfiguration in a parallel stream
@@ -83,8 +94,12 @@ class Albic(Optimizer):
     usage: tuple[float, float, float] = (0.55, 0.7, 0.85)
     patience: int = 3
     worth: float = 0.05
+    score_factor: float | None = None
+    max_partition_load: float = USUAL_PART
     lasting: float = 0.5
     rounds: int = 4
+    time_limit: float | None = None
+    solver: str = "CBC"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", MigrationBudget.of(self.budget))
@@ -103,6 +118,10 @@ class Albic(Optimizer):
         _ = self.rule  # refuses what means nothing
         object.__setattr__(self, "worth", checks.amount("worth", self.worth))
         object.__setattr__(self, "lasting", checks.amount("lasting", self.lasting, up_to=1.0))
+        for name in ("score_factor", "max_partition_load", "time_limit"):
+            if (given := getattr(self, name)) is not None or name == "max_partition_load":
+                object.__setattr__(self, name, checks.number(name, given, above=0))
+        check_solver(self.solver, asked=self.time_limit is not None)
         object.__setattr__(self, "rounds", checks.whole("rounds", self.rounds, at_least=0))
 
     @property
@@ -250,7 +269,15 @@ class _Proposal:
 
     def _place(self, *, budget: float, rounds: int = 0) -> GroupPlacement:
         limit = self.strategy.max_load_distance / 2  # well within: else it is beyond soon again
-        traffic = self.groups.traffic(self.statistics)
+        strategy, traffic = self.strategy, self.groups.traffic(self.statistics)
+        if strategy.score_factor is not None:
+            heavy = scored(traffic, self.groups.downstream, strategy.score_factor)
+            traffic = Traffic(
+                traffic.sources[heavy],
+                traffic.targets[heavy],
+                traffic.rates[heavy],
+                groups=self.groups.count,
+            )
         return place_groups(
             self._rows / self.scale,
             self.groups.current,
@@ -262,9 +289,12 @@ class _Proposal:
             able=self.groups.able,
             traffic=traffic if traffic.total and budget else None,
             max_load_distance=limit,
-            worth=self.strategy.worth,
+            worth=strategy.worth,
+            max_partition_load=strategy.max_partition_load,
             enough=limit if budget else None,
             rounds=rounds,
+            time_limit=strategy.time_limit if budget else None,
+            solver=strategy.solver,
         )
 
     @property

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from grouping.placement.albic import albic
 from grouping.placement.problem import Nodes, PlacementProblem
 from grouping.placement.solvers import check_solver
@@ -17,7 +15,6 @@ from optimizers.strategies.parts.migration_budget import MigrationBudget
 from optimizers.strategies.parts.placing_at_once import placed_at_once
 from optimizers.topology import Topology
 from sketches import checks
-from sketches.arrays import Integers
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class PublishedAlbic(Optimizer):
             return albic(
                 problem,
                 groups.traffic(statistics),
-                _downstream(topology, groups),
+                groups.downstream,
                 max_load_distance=self.max_load_distance,
                 score_factor=self.score_factor,
                 max_partition_load=self.max_partition_load,
@@ -100,14 +97,3 @@ class PublishedAlbic(Optimizer):
 
         question = Question(topology, cluster, statistics, current)
         return placed_at_once(self, question, place, budget=self.budget)
-
-
-def _downstream(topology: Topology, groups: GroupLayout) -> Integers:
-    """Return for each group how many groups are downstream of it."""
-    counts = []
-    for name in groups.names:
-        targets = [hop[1] for hop in topology.keyed_hops if hop[0] == name]
-        number = sum(topology.operator(target).key_groups for target in targets)
-        counts.append(np.full(topology.operator(name).key_groups, number))
-    found: Integers = np.concatenate(counts).astype(np.int64)
-    return found

@@ -169,6 +169,17 @@ class GroupLayout:
             able=self.able,
         )
 
+    @property
+    def downstream(self) -> Integers:
+        """For each group, how many groups are downstream of it."""
+        job = self.layout.topology
+        counts = [np.empty(0, dtype=np.int64)]
+        for name in self.names:
+            targets = [hop[1] for hop in job.keyed_hops if hop[0] == name]
+            number = sum(job.operator(target).key_groups for target in targets)
+            counts.append(np.full(job.operator(name).key_groups, number, dtype=np.int64))
+        return np.concatenate(counts)
+
     def traffic(self, statistics: Statistics) -> Traffic:
         """Return what the groups send each other, as far as it was observed."""
         hops = [hop for hop in statistics.traffic if set(hop) <= set(self.names)]

@@ -102,3 +102,11 @@ def test_all_partners_come_together_however_full_nodes_are(seed):
 
     assert traffic.local(at) >= 0.98 * most
     assert found.load_distance <= 0.1 * work.sum() / 4
+
+
+@pytest.mark.parametrize(("part", "sets"), [(0.5, 4), (0.7, 3)])
+def test_partners_move_as_one_as_long_as_they_are_light_enough(part, sets):
+    """The first two have .6 of the mean load of a node."""
+    problem = PlacementProblem.of([3.0, 3.0, 4.0, 10.0], [0, 0, 0, 1], 2, budget=4)
+    traffic = Traffic([0], [1], [5.0], groups=4)
+    assert len(set(Partners.of(problem, traffic, part).joined.sets.tolist())) == sets

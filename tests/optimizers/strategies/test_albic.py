@@ -154,6 +154,38 @@ def test_groups_that_talk_to_each_other_come_together():
     assert not Albic(budget="100 %", worth=3.0).plan(JOB, CLUSTER, seen, Plan())
 
 
+def test_only_pairs_that_send_more_than_usual_count_where_that_is_asked_for():
+    """Each group sends a tenth of its tuples aside, and the rest to a partner elsewhere."""
+    ends = np.arange(GROUPS)
+    sources = np.concatenate([ends, ends])
+    targets = np.concatenate([np.roll(ends, 4), np.roll(ends, 8)])
+    flow = GroupTraffic(sources, targets, np.repeat([9.0, 1.0], GROUPS))
+    seen = seen_of(EVEN, EVEN, traffic={("a", "b"): flow})
+
+    asked = [Albic(budget="100 %", score_factor=factor) for factor in (None, 1.5, 11.0)]
+    plans = [strategy.plan(JOB, CLUSTER, seen, Plan()) for strategy in asked]
+
+    # The average pair has 10 / 12, of which 9 is less than eleven times.
+    assert figures(plans[1])["local now"] == pytest.approx(0.9)
+    assert figures(plans[0])["local now"] >= 0.9
+    assert not plans[2]
+
+
+def test_a_solver_is_asked_where_there_is_time_for_it():
+    drawn = np.random.default_rng(6)
+    seen = seen_of(drawn.gamma(1.0, 1.0, GROUPS), drawn.gamma(1.0, 1.0, GROUPS))
+    for solver in ("CBC", "HiGHS"):
+        plain, solved = (
+            Albic(budget="2 groups", **more).plan(JOB, CLUSTER, seen, Plan())
+            for more in ({}, {"time_limit": 20, "solver": solver})
+        )
+        without, found = figures(plain), figures(solved)
+        assert found["distance now"] <= without["distance now"] + 1e-9
+        assert found["least"] >= without["least"] - 1e-9
+        assert without["least"] < without["distance now"] - 1e-3
+        assert found["least"] == pytest.approx(found["distance now"], abs=1e-3)  # proven
+
+
 def test_what_earlier_epochs_saw_counts():
     now = np.repeat([3.0, 1.5], [4, 8])
     past = Past((PastEpoch(0),), {"a": PastGroups(cpu=10 * (4.0 - now))})  # of a busier time
@@ -622,6 +654,11 @@ def test_the_price_of_a_byte_is_what_was_measured():
         ({"worth": -1}, "worth"),
         ({"lasting": 2}, "lasting"),
         ({"rounds": 0.5}, "rounds"),
+        ({"score_factor": 0}, "score_factor"),
+        ({"max_partition_load": None}, "max_partition_load"),
+        ({"max_partition_load": -1}, "max_partition_load"),
+        ({"time_limit": 0}, "time_limit"),
+        ({"solver": "abacus"}, "solver='abacus'"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(wrong, words):
