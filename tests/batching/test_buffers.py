@@ -199,6 +199,18 @@ def test_what_leaves_at_once_is_what_would_leave_by_and_by(stream, rules):
         assert found[0] == found[1]
 
 
+def test_at_the_end_all_leaves_that_waited():
+    (pool,) = pools_of([2])
+    buffers = PoolBuffers(pool, FlushRules(rows=9), OfColumns())
+    assert [] == [*buffers.add({"x": np.array([1])}, [np.array([0])])]
+
+    sent = [*buffers.add({"x": np.array([2])}, [np.array([1])], ends=True)]
+
+    assert {(0, 1), (1, 2)} == {(each.place, int(each.tuples["x"][0])) for each in sent}
+    assert ["end"] * 2 == [each.cause for each in sent]
+    assert [] == [*buffers.end()]
+
+
 def test_batches_come_in_the_order_in_which_they_fill_up():
     buffers = OutputBuffers([2], FlushRules(rows=1))
 
