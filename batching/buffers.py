@@ -207,7 +207,7 @@ class Flushed(Generic[Tuples]):
         rows: how many tuples there are.
         tuples: the tuples.
         cause: the rule by which they leave.
-        last: the place of the last tuple among those that came with it.
+        last: the place of the last tuple among those that came with it; -1 for the rest at the end.
     """
 
     place: int
@@ -253,9 +253,13 @@ class PoolBuffers(Generic[Given_contra, Tuples]):
         ready = self._kind.sorted(tuples, order if self.pool.count > 1 else None)
         total = None if isinstance(sizes, float) else _sums(sizes[order])
         part, full = self._kind.part, self._rules.full
+        few = self._filling(sizes) if ends and isinstance(sizes, float) else 0
         cause: Cause | None
         for place, (first, end) in enumerate(pairwise(starts.tolist())):
             start, buffer = first, self._waiting.get(place)
+            if buffer is None and 0 < end - start < few:  # as most that leave at once
+                yield Flushed(place, end - start, part(ready, start, end), "end")
+                continue
             while start < end:
                 rows, size = (0, 0.0) if buffer is None else (buffer.rows, buffer.bytes)
                 stop = self._stop(rows, size, start, end, sizes if total is None else total)
@@ -265,7 +269,7 @@ class PoolBuffers(Generic[Given_contra, Tuples]):
                 if cause is None and ends and stop == end:
                     cause = "end"
                 last = int(order[stop - 1])
-                if buffer is None and cause is not None:  # as most do that are sent at once
+                if buffer is None and cause is not None:
                     yield Flushed(place, count, part(ready, start, stop), cause, last)
                 else:
                     if buffer is None:
@@ -278,6 +282,11 @@ class PoolBuffers(Generic[Given_contra, Tuples]):
                 start = stop
         if ends:
             yield from self.end()
+
+    def _filling(self, size: float) -> int:
+        """Return how many tuples of a size fill a buffer."""
+        rows, limit = self._rules.rows, self._rules.bytes
+        return rows if limit is None or limit >= rows * size else math.ceil(limit / size)
 
     def _stop(self, rows: int, size: float, start: int, end: int, sizes: Floats | float) -> int:
         """Return where the tuples end that still go into a buffer, of sorted ones.
