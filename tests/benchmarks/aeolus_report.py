@@ -1,6 +1,6 @@
 """Remake docs/results/aeolus.md: ``python tests/benchmarks/aeolus_report.py [part ...]``.
 
-Without arguments all parts are measured, which takes about fifteen minutes on two idle cores;
+Without arguments all parts are measured, which takes about an hour on two idle cores;
 ``--write`` measures none, and only writes the page again from what is kept.
 """
 
