@@ -113,7 +113,7 @@ def test_operators_that_are_attached_are_not_told_twice(tmp_path, taken):
 
 
 @pytest.mark.parametrize("fold", FOLDS)
-@pytest.mark.parametrize("sizes", [(60_000, 60_001), (20_000, 80_000)])
+@pytest.mark.parametrize("sizes", [(400_000, 400_001), (200_000, 600_000)])
 def test_the_cpu_time_of_groups_of_ordinary_jobs_is_known_soon(tmp_path, fold, sizes):
     """It was in one epoch of 24, and strategies took memory for the bottleneck."""
 
@@ -121,13 +121,13 @@ def test_the_cpu_time_of_groups_of_ordinary_jobs_is_known_soon(tmp_path, fold, s
     def listen(folder):
         random, told = np.random.default_rng(0), Told()
         driver = Driver(folder, two_folds(fold), told, cluster=NODES, every=10)
-        for _ in range(60):
+        for _ in range(40):
             rows = int(random.integers(*sizes)) // 2
             driver.batch({"s": [tuples(random, rows) for _ in range(2)]})
         heard = [seen.groups for seen in told.heard if seen.groups]
         known = [all(each.cpu is not None for each in groups.values()) for groups in heard]
         assert ["cpu" if each else "tuples" for each in known] == list(map(bottleneck, heard))
-        assert sum(known[2:]) >= 2  # of four: other work disturbs some
+        assert sum(known[1:]) >= 2  # of three: other work may disturb one
 
     listen(tmp_path)
 

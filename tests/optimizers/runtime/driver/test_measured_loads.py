@@ -85,15 +85,15 @@ def test_what_calls_take_for_themselves_is_no_load_of_groups(tmp_path):
 @measured
 def test_one_stream_is_as_uneven_however_it_is_cut(tmp_path):
     """What calls take was spread over their tuples: instances with few of them seemed busier."""
-    job, whole = keyed(busy.Spinning()), pa.concat_tables(stream())
+    job, whole = keyed(busy.Slow()), pa.concat_tables(stream())
     found = []
-    for name, size in (("large", 600), ("small", 150)):
+    for name, size in (("large", 900), ("small", 300)):
         tables = [whole.slice(start, size) for start in range(0, len(whole), size)]
         seen = epochs(tmp_path / name, job, [{"s": t} for t in tables], every=len(tables))
         loads = seen.groups["a"].seconds
         found.append(loads.max() / loads.mean())
 
-    truth = spun([whole], job)
+    truth = spun([whole], job, busy.Slow)
     assert found == pytest.approx([truth.max() / truth.mean()] * 2, rel=0.1)
 
 
@@ -158,7 +158,8 @@ def test_what_may_be_off_by_more_than_a_tenth_is_not_told(error, known):
 
     assert (found is not None) == known
     if known:
-        assert [0.0, 0.0, 1.0, 0.0] == found[:4].tolist()
+        # But for what a call may take longer to begin than is known.
+        assert [0.0, 0.0, 1.0, 0.0] == pytest.approx(found[:4].tolist(), rel=1e-3)
 
 
 def test_keys_that_get_another_group_take_their_state_along_though_nothing_of_them_comes(tmp_path):
