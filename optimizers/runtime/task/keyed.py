@@ -85,7 +85,7 @@ class KeyedWork:
         state_size: how many bytes of state the instance holds, and how many of them stay in
             memory; empty if it did not look.
         held: the same by key group; empty likewise, or if that is not observed.
-        unpacking: CPU seconds to unpack the tuples.
+        unpacking: CPU seconds to check and to unpack the tuples.
         folding: CPU seconds of the fold, and of telling what it was.
         call: the tuples, keys and bytes of state of the fold, and the seconds, as a negative
             number, that were measured key by key; None of a fold whose seconds cannot be told so.

@@ -13,7 +13,7 @@ from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.keyed import Tried
 from optimizers.runtime.task.outbox import Outbox
-from optimizers.runtime.task.parcels import packed
+from optimizers.runtime.task.parcels import checksum, packed
 from optimizers.runtime.work import Work
 
 _MOST = 16  # parcels that are packed for it
@@ -23,7 +23,7 @@ Sender: TypeAlias = tuple[Work, Instance, int, Attempt, str]
 
 
 def rehearse(tried: Tried, parcels: int, outbox: Outbox | None, sender: Sender) -> None:
-    """Add to the seconds of a part that was tried what it takes to unpack and to send it.
+    """Add to the seconds of a part that was tried what it takes to check, unpack and send it.
 
     Args:
         tried: the part.
@@ -41,6 +41,8 @@ def rehearse(tried: Tried, parcels: int, outbox: Outbox | None, sender: Sender) 
         for batch in whole.slice(start, end - start).to_batches()
     ]
     started = time.process_time()
+    for body in bodies:
+        checksum(body)
     joined([pa.ipc.open_stream(body).read_all() for body in bodies], "a part")
     tried.seconds += (time.process_time() - started) * max(1.0, parcels / max(1, len(bodies)))
     # 2. To all that it would go to.

@@ -125,8 +125,7 @@ def _parcels(
             mine.append(parcel)
     yield from passed_on(work.layout, stage, reports)
     mine.sort(key=lambda parcel: parcel.order)
-    for parcel in mine:
-        worker.received.add(parcel, local=parcel.place == worker.place)
+    worker.check_in(mine)
     if work.topology.operator(instance.operator).keyed:
         yield from worker.work_at_once(mine)
     else:
@@ -215,7 +214,7 @@ class Worker:
         self._cpu_began = time.process_time()
         self._sending = self._sending_began = 0.0
         self._is_attached = False
-        self._reading_in = 0.0
+        self._reading_in = self._checking = 0.0
         self._known_as = known_as
         self._host = host
         self.place = work.layout.node_of(instance) if host is None else host
@@ -259,6 +258,13 @@ class Worker:
                 return
             yield batch
 
+    def check_in(self, parcels: list[Parcel]) -> None:
+        """Count what arrived, with its digest, for which all of it is read."""
+        started = time.process_time()
+        for parcel in parcels:
+            self.received.add(parcel, local=parcel.place == self.place)
+        self._checking = time.process_time() - started
+
     def reading(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pass on what arrives, and note the CPU time to get it from the engine."""
         arriving = iter(batches)
@@ -289,7 +295,7 @@ class Worker:
             emitted, groups = keyed.run(tuples, Arrived.of(parcels, self.place))
             self._keyed = keyed.done
             started, tuples = time.process_time(), None  # to let go takes time as well
-            self._keyed.unpacking = unpacking + time.process_time() - started
+            self._keyed.unpacking = self._checking + unpacking + time.process_time() - started
             if keyed.done.tried is not None:
                 where = (self._work, self._instance, self._sender, self._attempt, self.place)
                 rehearse(keyed.done.tried, len(parcels), self._outbox, where)

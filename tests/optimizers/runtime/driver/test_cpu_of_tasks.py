@@ -147,17 +147,19 @@ def test_groups_take_as_much_as_is_saved_without_them(tmp_path, taken, fold):
         }
         seconds = {side: [] for side in sides}
         for _ in range(batches):  # in turns, for the machine may be slower at times
-            table = tuples(random, 160_000)
-            groups = group_of(layout, "a", table.column("k").to_numpy())
+            table = tuples(random, 240_000)
+            groups = group_of(layout, "b", table.column("l").to_numpy())
             for side in sides:
                 given = table if side == "all" else table.filter(pa.array(groups % 2 == 0))
                 half = len(given) // 2
                 taken.clear()
                 drivers[side].batch({"s": [given.slice(0, half), given.slice(half)]})
-                seconds[side].append(sum(taken["a"]))
+                seconds[side].append(sum(taken["b"]))
         saved = float(np.median(np.subtract(seconds["all"], seconds["half"])))
-        told_of = told.heard[-1].groups["a"].seconds[1::2].sum() / batches
-        assert told_of == pytest.approx(saved, rel=0.15)
+        told_of = told.heard[-1].groups["b"].seconds[1::2].sum() / batches
+        # What is saved is a difference of two measurements, itself uncertain by a tenth. It is of
+        # what sends nothing: parcels cost more for each tuple the more there are.
+        assert told_of == pytest.approx(saved, rel=0.2)
 
     compare(tmp_path)
 
