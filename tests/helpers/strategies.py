@@ -181,9 +181,10 @@ def plans(names=("a", "b"), nodes_named=NODES[:2]):
 
     homes = st.lists(st.sampled_from(nodes_named), min_size=1, max_size=2).map(tuple)
     return st.builds(
-        lambda there, said, which, number, **maps: Plan(
+        lambda there, said, which, number, period, **maps: Plan(
             **maps,
             nodes=number,
+            period=period,
             adopt=adopting(maps["routing"], which),
             add=tuple(m for m in machines if there.get(m.name) == m.capacity),
             drain=tuple(name for name in there if there[name] == "drain"),
@@ -193,6 +194,7 @@ def plans(names=("a", "b"), nodes_named=NODES[:2]):
         st.lists(notes(), max_size=2),
         st.integers(0, 3),
         st.none() | few,
+        st.none() | st.sampled_from((0.0, 1.5)),
         parallelism=_some(names, few),
         admit=_some(names, few),
         batch=_some(names, few),

@@ -99,7 +99,9 @@ def test_a_merge_holds_the_decisions_of_both_and_no_others(first, second):
     assert {*first.adopt, *second.adopt} == {*whole.adopt}
     assert first.add == whole.add
     assert first.drain == whole.drain
-    assert {first.nodes, second.nodes} - {None} == {whole.nodes} - {None}
+    for number in ("nodes", "period"):
+        both = {getattr(first, number), getattr(second, number)}
+        assert both - {None} == {getattr(whole, number)} - {None}
 
 
 @given(plans(), plans(), plans())
@@ -114,7 +116,7 @@ def test_a_conflict_among_three_names_values_of_two_of_them(first, second, third
     values = {"'add'", "'drain'", "True", "False"}
     for plan in (first, second, third):
         values |= {repr(value) for part in MAPS for value in getattr(plan, part).values()}
-        values |= {repr(node) for node in plan.add} | {repr(plan.nodes)}
+        values |= {repr(each) for each in (*plan.add, plan.nodes, plan.period)}
     assert 2 == len(named)
     assert named <= values
 
@@ -133,6 +135,7 @@ def test_whatever_a_decision_says_is_in_force_afterwards(current, decision):
     assert {*decision.add} <= {*after.add}
     assert {*decision.drain} <= {*after.drain}
     assert decision.nodes in {None, after.nodes}
+    assert decision.period in {None, after.period}
     for part in MAPS:
         decided = getattr(decision, part)
         assert dict(decided) == {name: getattr(after, part)[name] for name in decided}
@@ -153,6 +156,7 @@ def test_what_a_decision_does_not_touch_stays_in_force(current, decision):
     adopting = {name for name in current.adopt if name not in decision.routing}
     assert (adopting & {*after.routing}) | {*decision.adopt} == {*after.adopt}
     assert decision.nodes is not None or current.nodes == after.nodes
+    assert decision.period is not None or current.period == after.period
     left = {*decision.drain} - {*current.drain}
     for name, home in current.placement.items():
         if name not in decision.placement:
@@ -317,6 +321,6 @@ def test_the_running_job_becomes_what_the_declared_one_is_under_the_plan_in_forc
 
 
 def test_every_part_of_a_plan_is_spoken_of_in_these_laws():
-    assert {*MAPS, "adopt", "add", "drain", "nodes", "notes"} == {
+    assert {*MAPS, "adopt", "add", "drain", "nodes", "period", "notes"} == {
         field.name for field in fields(Plan)
     }

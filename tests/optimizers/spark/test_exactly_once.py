@@ -379,7 +379,7 @@ class Losing:
     def __call__(self, batch):
         if TaskContext.get().partitionId() >= 2 and self._is_first():
             for path in Path(self.folder).rglob("shuffle_*"):
-                path.unlink()
+                path.unlink(missing_ok=True)  # Spark removes what it no longer needs
         return batch
 
     def _is_first(self):

@@ -186,6 +186,8 @@ class Query:
 class Resized:
     """A job whose plan resizes its source with the first batch."""
 
+    period = 0.0
+
     def __init__(self):
         self.rows = {"in": 10}
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from optimizers.strategies.aeolus_stages import measured_costs
 
 from batching.calibration import fit
 from batching.stages import StageCosts, StageJob, Stages, batch_cost
@@ -16,6 +15,7 @@ from optimizers.calibration import Calibration
 from optimizers.execution import Execution
 from optimizers.statistics import OperatorStatistics, Statistics
 from optimizers.strategies.aeolus import Aeolus
+from optimizers.strategies.parts.aeolus_stages import measured_costs
 
 POSITIVE = st.floats(1e-3, 1.0)
 JOB = Topology.source("s").then("count", key="k")

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from any_job import Driver
 from measuring import measured
-from optimizers.strategies.group_loads import bottleneck
 from told_statistics import Told, group_of
 
 from grouping.groupings import LocalOrShuffle
@@ -17,6 +16,7 @@ from optimizers.folds import Count, Emit, Mean, Sum, Together
 from optimizers.layout import Layout
 from optimizers.runtime import local_runner
 from optimizers.runtime.task.task import run_source, run_task
+from optimizers.strategies.parts.group_loads import bottleneck
 
 NODES = Cluster(tuple(Node(f"n{n}", cores=1, memory=8e9) for n in range(4)))
 KEYS = 5000
