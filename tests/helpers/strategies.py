@@ -249,8 +249,10 @@ def agreeing(first, second):
         left, right = getattr(first, part), getattr(second, part)
         if any(left[name] != right[name] for name in set(left) & set(right)):
             return False
-    if None not in {first.nodes, second.nodes} and first.nodes != second.nodes:
-        return False
+    for number in ("nodes", "period"):
+        left, right = getattr(first, number), getattr(second, number)
+        if left is not None and right is not None and left != right:
+            return False
     routed = {*first.routing} & {*second.routing}
     if routed & {*first.adopt} != routed & {*second.adopt}:
         return False

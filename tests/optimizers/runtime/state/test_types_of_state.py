@@ -129,10 +129,10 @@ def test_another_type_is_refused_by_name(tmp_path, fold, change):
 def test_what_is_sent_on_has_the_types_of_the_tuples(tmp_path):
     columns = {"k": pa.array([1], pa.int32()), "x": pa.array([NOON], BERLIN)}
     job = Topology.source("in").then("a", key="k", apply=Max("x"))
-    job = job.then("b", key="max", apply=Max("k"))
+    job = job.then("b", key="max", apply=Sum("k"))
     driver = Driver(tmp_path, job)
     for _ in range(2):
         driver.batch({"in": pa.table(columns)})
 
     assert [pa.int32(), BERLIN] == Max("x")(pa.table(columns), "k").schema.types
-    assert {NOON: 1} == driver.results("b")
+    assert {NOON: 2} == driver.results("b")
