@@ -3,7 +3,7 @@
 import platform
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from optimizers.errors import DeliveryError, FoldError, PenstockError
+from optimizers.errors import PenstockError
 from optimizers.folds.rows import Batches
 from optimizers.layout import Instance
 from optimizers.operators import Edge, OnError, columns_of
@@ -20,6 +20,7 @@ from optimizers.runtime.observe.call_sums import Call, call_sums
 from optimizers.runtime.observe.cost_meter import meter_for
 from optimizers.runtime.observe.group_loads import Arrived
 from optimizers.runtime.state.file import Attempt
+from optimizers.runtime.task.arrivals import check_address, sent_on, unpacked_parcels
 from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.collecting import collector, passed_on
@@ -38,7 +39,6 @@ from optimizers.runtime.task.parcels import (
 )
 from optimizers.runtime.task.rehearsal import rehearse
 from optimizers.runtime.task.reports import TaskReport
-from optimizers.runtime.task.shared_parcels import in_order
 from optimizers.runtime.task.user_errors import raised_by
 from optimizers.runtime.work import Ticket, Work, stateless_function
 from sketches.arrays import Floats, Parts
@@ -119,9 +119,9 @@ def _parcels(
         if parcel.edge == REPORT:
             reports.append(parcel)
         elif work.layout.stage_of[work.topology.edges[parcel.edge].target] > stage:
-            yield _passed_on(work, stage, parcel)
+            yield sent_on(work, stage, parcel)
         else:
-            _check_address(work, instance, parcel)
+            check_address(work, instance, parcel)
             mine.append(parcel)
     yield from passed_on(work.layout, stage, reports)
     mine.sort(key=lambda parcel: parcel.order)
@@ -131,57 +131,9 @@ def _parcels(
     else:
         yield from worker.work_through(
             (batch, work.topology.edges[parcel.edge])
-            for parcel, tuples in _unpacked(work, mine)
+            for parcel, tuples in unpacked_parcels(work, mine)
             for batch in tuples.to_batches()
         )
-
-
-def _check_address(work: Work, instance: Instance, parcel: Parcel) -> None:
-    """Refuse a parcel for another instance: its sender would take it for delivered."""
-    target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
-    if target != instance:
-        raise _astray(parcel, target, f"came to {instance}")
-
-
-def _passed_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
-    """Return a parcel for a later stage, with the task of the next one that it goes through."""
-    target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
-    if target.number >= work.topology.operator(target.operator).parallelism:
-        raise _astray(parcel, target, "is for no instance")
-    return parcel.through(work.layout.next_task(stage, target))
-
-
-def _astray(parcel: Parcel, target: Instance, where: str) -> DeliveryError:
-    return DeliveryError(
-        f"parcel {parcel.number} of sender {parcel.sender} for {target} {where}; "
-        "run the batch again, and report this if it comes back"
-    )
-
-
-def _unpacked(work: Work, parcels: Sequence[Parcel]) -> Iterator[tuple[Parcel, pa.Table]]:
-    """Yield the tuples of parcels, each with a parcel that says where they are from."""
-    if work.settings.shared_batches:
-        unpacked = in_order(parcels)
-    else:
-        unpacked = ((parcel, parcel.tuples()) for parcel in parcels)
-    for parcel, tuples in unpacked:
-        yield parcel, _with_names(work, parcel, tuples)
-
-
-def _with_names(work: Work, parcel: Parcel, tuples: pa.Table) -> pa.Table:
-    """Return tuples with their keys named as the operator names them."""
-    edge = work.topology.edges[parcel.edge]
-    target = work.topology.operator(edge.target)
-    if not target.keyed or edge.key is None:
-        return tuples
-    names = dict(zip(columns_of(edge.key), target.key_columns, strict=True))
-    renamed = [names.get(name, name) for name in tuples.column_names]
-    if len(set(renamed)) < len(renamed):
-        raise FoldError(
-            f"edge {edge}: its key {edge.key!r} becomes {target.key!r} at {target.name!r}, but its "
-            f"tuples have such a column already: {tuples.column_names}; rename one"
-        )
-    return tuples.rename_columns(renamed)
 
 
 class Worker:
@@ -453,7 +405,7 @@ class Worker:
     def _joined(self, parcels: list[Parcel]) -> pa.Table | None:
         """Return the tuples of parcels as one table."""
         where = f"tuples of operator {self._operator.name!r}"
-        tables = [tuples for _, tuples in _unpacked(self._work, parcels)]
+        tables = [tuples for _, tuples in unpacked_parcels(self._work, parcels)]
         return joined(tables, where) if tables else None
 
     def _sent_by_group(self) -> tuple[Floats, Floats]:
