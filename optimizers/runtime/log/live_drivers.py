@@ -73,14 +73,14 @@ def withdraw(location: Location, driver: Driver) -> None:
 
 
 def drivers_at(location: Location) -> list[Driver]:
-    """Return all drivers that work on a checkpoint, and did not withdraw."""
+    """Return all drivers that work on a checkpoint, and did not withdraw; the oldest first."""
     found = []
     for path in location.list(FOLDER):
         name = path.removeprefix(f"{FOLDER}/").removesuffix(".json")
         if not name.startswith("."):
             with suppress(_GoneError):
                 found.append(_read(location, name))
-    return found
+    return sorted(found, key=lambda driver: (driver.begun, driver.name))
 
 
 class _GoneError(Exception):

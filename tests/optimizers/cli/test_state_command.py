@@ -142,7 +142,8 @@ class TestCompactingBesideADriver:
         assert f"may be in use by {drivers[0]}" in capsys.readouterr().err
         assert before == checkpoint.last_commit()
         assert before.files <= set(checkpoint.location.list(""))
-        assert drivers == checkpoint.drivers()
+        # Those of one second are in the order of their names, which are drawn.
+        assert set(drivers) == set(checkpoint.drivers())
 
     def test_that_begins_at_the_moment_of_the_commit_keeps_its_files(
         self, checkpoint, folder, capsys, monkeypatch
