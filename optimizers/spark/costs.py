@@ -31,7 +31,7 @@ _WIDTH, _DEPTH = 1024, 4
 PANDAS, ARROW = "mapInPandas", "mapInArrow"
 
 _ROW = "row"
-_TELLING = 0.001  # seconds; to end takes some time as well
+_TELLING = 0.02  # seconds; to end takes some time as well, and now and then a process is held up
 
 
 @front_door
