@@ -275,8 +275,9 @@ class _ByStages:
         if beyond:
             self._notes.append(settings.note(JOB, beyond))
         plan = stages.as_plan(job, chosen.stages, present, self._layout, self._cluster)
-        admit = self._admitted(chosen.batch, needed)
         period = self._period(chosen)
+        held_back = (self._current.period or 0.0) if period is None else period
+        admit = self._admitted(chosen.batch, needed, held_back)
         figures = {"rate": rate, "off": 1.0}
         figures |= {"fixed": chosen.batch.fixed, "each": chosen.batch.each}
         text = f"batches of {len(chosen.stages.first)} stages"
@@ -317,10 +318,10 @@ class _ByStages:
         late = waiting > rate * longest and all(time.seconds > longest for time in last)
         return rate * each >= NEARLY and late
 
-    def _admitted(self, batch: BatchCost, needed: float) -> dict[str, int]:
+    def _admitted(self, batch: BatchCost, needed: float, period: float) -> dict[str, int]:
         """Return how much sources are to let in, where that is much more or less than now."""
         band = 1 + self._settings.headroom
-        rows = stages.most_rows(batch, self._settings.longest, needed)
+        rows = stages.most_rows(batch, self._settings.longest, needed, period)
         execution = self._seen.execution
         if execution is not None and execution.cuts:
             largest = max((time.tuples for time in self._seen.batch_times), default=0.0)

@@ -238,16 +238,22 @@ def beyond_measured(
     return ""
 
 
-def most_rows(batch: BatchCost, longest: float, needed: float) -> float:
+def most_rows(batch: BatchCost, longest: float, needed: float, period: float = 0.0) -> float:
     """Return how many rows a batch of the longest time can have, which carries the most in it.
 
     At least as many as take half of a batch, with fewer most of the time would be lost; and as many
     as carry the rate that is needed, or what waits would never be caught up.
+
+    Args:
+        batch: what a batch takes.
+        longest: seconds that a batch may take.
+        needed: rows a second that are to be carried.
+        period: seconds between the beginnings of two batches, where those are held back.
     """
     if not batch.each:
         return np.inf
     settled = batch.settled(needed)
-    carrying = needed * settled if np.isfinite(settled) else 0.0
+    carrying = needed * max(settled, period) if np.isfinite(settled) else 0.0
     return max(max(batch.fixed, longest - batch.fixed) / batch.each, carrying)
 
 

@@ -1,8 +1,8 @@
 """Aeolus under a bound on latency: batches begin as rarely as it allows, and fewer cores work."""
 
-import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,10 +31,15 @@ def run(strategy, rate, *, seconds=180, **given):
 
 
 def longest_wait(engine):
-    """The longest time from a tuple's arrival to the end of its batch, once it has settled."""
-    spans = [span for span in engine.spans if span[0] > SETTLED]
-    pairs = itertools.pairwise(spans)
-    return max(later[0] + later[2] - first[0] for first, later in pairs)
+    """The longest time from a tuple's arrival to the end of its batch, once it has settled.
+
+    Tuples are let in in the order in which they came, so that the first one of a batch has waited
+    longest: it came when no more had come than were let in before.
+    """
+    until, came = map(np.array, zip(*engine.arrived, strict=True))
+    begun, rows, seconds = map(np.array, zip(*engine.spans, strict=True))
+    first = np.interp(np.cumsum(rows) - rows, came, until)
+    return (begun + seconds - first)[begun > SETTLED].max()
 
 
 @given(
@@ -54,9 +59,9 @@ def test_rows_wait_no_longer_than_the_bound_and_the_planned_cores_work(rate, bou
         for note in plan.notes
         if "planned cores" in dict(note.figures)
     ][-1]
-    # Planned for a quarter more rows than come, so that some of the cores are spare. Noise is in
-    # costs as they are measured and in what batches take; each is off by it at most.
-    assert cores <= planned * (1 + 2 * noise) + 1e-9
+    # Planned for a quarter more rows than come, so that a fifth of the cores may be spare. Noise is
+    # in costs as they are measured and in what batches take; each is off by it at most.
+    assert planned / 1.25 * (1 - 2 * noise) <= cores <= planned * (1 + 2 * noise) + 1e-9
 
 
 @pytest.mark.parametrize("bound", [2.0, 4.0])
