@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from optimizers.runtime.state.table import places_of
 from sketches.arrays import Codes
 
-_EVERY = 8  # batches
+_FIRST = 8  # batches in which each instance tries every second time: nothing is known yet
+_EVERY = 4  # batches after those, in which one instance tries
+_EVERY_ALONE = 8  # the same where there is only one
 _PART = 8  # of the keys are tried
 _MOST = 1 << 12  # tuples or so; what grows with them is seen in whole batches
 
@@ -31,23 +33,42 @@ class Part(NamedTuple):
     state: pa.Table | None
 
 
-def part_of(
-    turn: int, numbers: NDArray[np.int64], places: Codes, state: pa.Table | None
-) -> Part | None:
-    """Return the part of a batch that is to be tried; None where it is not the turn of any.
+def turn_of(batch: int, instance: int, parallelism: int) -> int | None:
+    """Return which try of the operator an instance has in a batch; None if it has none.
+
+    What is learnt is learnt for all instances, so that more of them do not try more often.
+
+    >>> [batch for batch in range(8, 40) if turn_of(batch, 1, 2) is not None]
+    [12, 20, 28, 36]
 
     Args:
-        turn: a number that rises from batch to batch.
+        batch: the number of the batch.
+        instance: the number of the instance.
+        parallelism: how many instances the operator has.
+    """
+    if batch < _FIRST:
+        turn, rest = divmod(batch + instance, 2)
+        return turn if rest else None
+    turn, rest = divmod(batch, _EVERY_ALONE if parallelism == 1 else _EVERY)
+    return None if rest or turn % parallelism != instance else turn
+
+
+def part_of(
+    turn: int, instances: int, numbers: NDArray[np.int64], places: Codes, state: pa.Table | None
+) -> Part | None:
+    """Return the part of a batch that is to be tried; None of a batch of less than two keys.
+
+    Args:
+        turn: a number that rises from try to try.
+        instances: how many instances take turns.
         numbers: for each tuple, the number of its key; keys are numbered by their places.
         places: where each key is on the ring of hashes.
         state: the state before the batch.
     """
-    turns, rest = divmod(turn, _EVERY)
-    if turn < _EVERY:  # at first nothing is known
-        turns, rest = divmod(turn, 2)
-    if rest != 1 or len(places) < 2:
+    if len(places) < 2:
         return None
-    kind, share = turns % 3, turns // 3 % _PART
+    # No instance has the same kind of part each time.
+    kind, share = (turn % instances + turn // instances) % 3, turn // 3 % _PART
     # 1. A stretch of the ring; of few keys, so many as there are.
     width = max(1, len(places) // (_PART // 2 if kind == 1 else _PART))
     most = _MOST * (4 if kind == 1 else 1) * len(places) // max(1, len(numbers))

@@ -14,7 +14,7 @@ from optimizers.folds.casting import take_rows
 from optimizers.folds.each_key import EachKey
 from optimizers.folds.fold import Fold
 from optimizers.layout import Instance
-from optimizers.runtime.observe.call_parts import part_of
+from optimizers.runtime.observe.call_parts import part_of, turn_of
 from optimizers.runtime.observe.call_sums import Call
 from optimizers.runtime.observe.group_loads import Arrived, GroupsSeen, groups_seen
 from optimizers.runtime.observe.hot_keys import hot_keys
@@ -344,10 +344,12 @@ class KeyedInstance:
         self, fold: Fold, state: pa.Table | None, tuples: pa.Table, folded: Folded
     ) -> Tried | None:
         """Now and then, do a part of the same once more, to learn what grows with what."""
-        part = part_of(
-            self.ticket.batch + self.instance.number, folded.numbers, folded.places, state
-        )
-        if part is None or self.done.call is None:
+        instances = self.work.topology.operator(self.instance.operator).parallelism
+        turn = turn_of(self.ticket.batch, self.instance.number, instances)
+        if turn is None or self.done.call is None:
+            return None
+        part = part_of(turn, instances, folded.numbers, folded.places, state)
+        if part is None:
             return None
         chosen = take_rows(tuples, part.rows)
         started = time.process_time()
