@@ -154,7 +154,7 @@ def pools_of(
     return [Pool(tuple(each), tuple(counts[group[0]] for group in each)) for each in together]
 
 
-class Kind(Protocol[Given_contra, Tuples]):
+class TupleKind(Protocol[Given_contra, Tuples]):
     """What buffers do with tuples of a kind, such as columns of numpy or Arrow's record batches."""
 
     def sorted(self, tuples: Given_contra, order: NDArray[np.intp] | None) -> Tuples:
@@ -226,7 +226,9 @@ class PoolBuffers(Generic[Given_contra, Tuples]):
         kind: what to do with the tuples.
     """
 
-    def __init__(self, pool: Pool, rules: FlushRules, kind: Kind[Given_contra, Tuples]) -> None:
+    def __init__(
+        self, pool: Pool, rules: FlushRules, kind: TupleKind[Given_contra, Tuples]
+    ) -> None:
         self.pool = pool
         self._rules, self._kind = rules, kind
         self._waiting: dict[int, _Buffer[Tuples]] = {}

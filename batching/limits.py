@@ -31,7 +31,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class _Change:
+class _Raise:
     operator: int
     more: int
     batch: int
@@ -102,7 +102,7 @@ class LimitSearch:
         every = _TIE * (float(times.mean()) / limits.latency + room)
         return max(worst, 1.0) + every
 
-    def _best(self, instances: Integers, batches: Integers, room: int) -> _Change | None:
+    def _best(self, instances: Integers, batches: Integers, room: int) -> _Raise | None:
         now = self._strain(instances, batches)
         best, highest = None, (0.0, 0.0)
         for change in self._changes(instances, room):
@@ -112,7 +112,7 @@ class LimitSearch:
                 best, highest = change, score
         return best
 
-    def _changes(self, instances: Integers, room: int) -> Iterator[_Change]:
+    def _changes(self, instances: Integers, room: int) -> Iterator[_Raise]:
         for more in _STEPS:
             if more > room:
                 return
@@ -123,10 +123,10 @@ class LimitSearch:
                 largest = int(self._costs.largest[operator])
                 batch = int(least[operator])
                 while batch < largest:
-                    yield _Change(operator, more, batch)
+                    yield _Raise(operator, more, batch)
                     batch *= 2
                 if least[operator] <= largest:
-                    yield _Change(operator, more, largest)
+                    yield _Raise(operator, more, largest)
 
     def _trimmed(
         self, fewest: Integers, instances: Integers, batches: Integers
@@ -156,7 +156,7 @@ class LimitSearch:
         )
 
 
-def _changed(instances: Integers, batches: Integers, change: _Change) -> tuple[Integers, Integers]:
+def _changed(instances: Integers, batches: Integers, change: _Raise) -> tuple[Integers, Integers]:
     instances, batches = instances.copy(), batches.copy()
     instances[change.operator] += change.more
     batches[change.operator] = change.batch

@@ -103,12 +103,12 @@ class Layout:
 
         It is the instance itself; if that is in a later stage, a task on the same node.
         """
-        known = self._ways.get((stage, target))
+        known = self._next_tasks.get((stage, target))
         if known is None:
-            known = self._ways[stage, target] = self._way(stage, target)
+            known = self._next_tasks[stage, target] = self._find_next_task(stage, target)
         return known
 
-    def _way(self, stage: int, target: Instance) -> int:
+    def _find_next_task(self, stage: int, target: Instance) -> int:
         following = stage + 1
         if self.stage_of[target.operator] == following:
             return self.task_of(target)
@@ -173,7 +173,7 @@ class Layout:
         return groupings[0] == groupings[1] and homes[0] == homes[1] and not groupings[0].listens
 
     @cached_property
-    def _ways(self) -> dict[tuple[int, Instance], int]:
+    def _next_tasks(self) -> dict[tuple[int, Instance], int]:
         return {}
 
     @cached_property

@@ -9,7 +9,7 @@ from sketches.errors import InvalidValueError
 
 
 @dataclass(frozen=True)
-class Report:
+class BatchReport:
     """What was measured of a batch.
 
     Attributes:
@@ -38,7 +38,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Admission:
+class NextBatch:
     """When the next batch begins, and what it has.
 
     Attributes:
@@ -55,10 +55,10 @@ class Controller(Protocol):
     """Decides admission; a value, so that its next state is another one."""
 
     @property
-    def admission(self) -> Admission:
+    def admission(self) -> NextBatch:
         """What holds for the next batch."""
 
-    def after(self, report: Report) -> Self:
+    def after(self, report: BatchReport) -> Self:
         """Return the controller that has heard of a batch."""
 
 

@@ -7,7 +7,7 @@ References:
 from dataclasses import dataclass, replace
 from typing import Self
 
-from batching.admission.controller import Admission, Report, share
+from batching.admission.controller import BatchReport, NextBatch, share
 from sketches.checks import number
 
 _ALIKE = 0.01  # intervals that differ by less say nothing of which is slower
@@ -44,11 +44,11 @@ class FixedPoint:
         share("reduction", self.reduction)
 
     @property
-    def admission(self) -> Admission:
+    def admission(self) -> NextBatch:
         """What holds for the next batch: all rows that have come."""
-        return Admission(self.period)
+        return NextBatch(self.period)
 
-    def after(self, report: Report) -> Self:
+    def after(self, report: BatchReport) -> Self:
         """Return the controller that has heard of a batch."""
         now = report.period, report.seconds
         found = report.seconds / self.usage

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from batching.admission.controller import Admission, Report, share
+from batching.admission.controller import BatchReport, NextBatch, share
 from sketches.arrays import Floats, Integers
 from sketches.checks import number, whole
 
@@ -47,11 +47,11 @@ class Isotonic:
         whole("remembered", self.remembered, at_least=1)
 
     @property
-    def admission(self) -> Admission:
+    def admission(self) -> NextBatch:
         """What holds for the next batch: all rows that have come."""
-        return Admission(self.period)
+        return NextBatch(self.period)
 
-    def after(self, report: Report) -> Self:
+    def after(self, report: BatchReport) -> Self:
         """Return the controller that has heard of a batch."""
         seen = (*self.seen, (report.rows, report.seconds))[-self.remembered :]
         rows, places = np.unique([each for each, _ in seen], return_inverse=True)

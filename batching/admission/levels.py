@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Self
 
-from batching.admission.controller import Admission, Report, share
+from batching.admission.controller import BatchReport, NextBatch, share
 from batching.errors import OverloadError
 from sketches.checks import amount, number, whole
 
@@ -57,9 +57,9 @@ class Levels:
             )
 
     @property
-    def admission(self) -> Admission:
+    def admission(self) -> NextBatch:
         """What holds for the next batch."""
-        return Admission(self._period(), self.most)
+        return NextBatch(self._period(), self.most)
 
     @property
     def most(self) -> float:
@@ -71,7 +71,7 @@ class Levels:
             return math.inf
         return max(self.fixed, self.longest / self.factor - self.fixed) / self.each
 
-    def after(self, report: Report) -> Self:
+    def after(self, report: BatchReport) -> Self:
         """Return the controller that has heard of a batch."""
         factor = report.seconds / (self.fixed + self.each * report.rows)
         recent = (*self.recent, (report.rate, factor))[-self.patience :]

@@ -11,7 +11,7 @@ References:
 from dataclasses import dataclass, replace
 from typing import Self
 
-from batching.admission.controller import Admission, Report
+from batching.admission.controller import BatchReport, NextBatch
 from sketches.checks import amount, number
 
 
@@ -48,13 +48,13 @@ class PidRate:
         number("lowest", self.lowest, above=0.0)
 
     @property
-    def admission(self) -> Admission:
+    def admission(self) -> NextBatch:
         """What holds for the next batch."""
         if self.rate is None:
-            return Admission(self.period)
-        return Admission(self.period, self.rate * self.period)
+            return NextBatch(self.period)
+        return NextBatch(self.period, self.rate * self.period)
 
-    def after(self, report: Report) -> Self:
+    def after(self, report: BatchReport) -> Self:
         """Return the controller that has heard of a batch; an empty one says nothing."""
         since = self.since + report.period
         if not report.rows or not report.seconds:

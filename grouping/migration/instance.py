@@ -29,13 +29,13 @@ Arrival: TypeAlias = tuple[Address, DataTuple]
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class ProtocolInstance:
     """One instance of an operator: processes tuples, and hands its keys over when it has to.
 
     >>> from grouping.migration.protocol import OUTSIDE, Address, Configuration
     >>> from grouping.migration.protocol import DataTuple, Job, Message
     >>> job = Job({"read": 1, "print": 1}, (("read", "print"),))
-    >>> reader = Instance.fresh(Address("read"), job, Configuration(0, {}))
+    >>> reader = ProtocolInstance.fresh(Address("read"), job, Configuration(0, {}))
     >>> reader, sent = reader.handle(Message(OUTSIDE, Address("read"), DataTuple(7, {}), 0))
     >>> [(message.recipient, message.body.number) for message in sent]
     [(Address(operator='print', instance=0), 7)]
@@ -67,11 +67,11 @@ class Instance:
     sent: Mapping[Address, int] = FrozenMap()
 
     @classmethod
-    def fresh(cls, address: Address, job: Job, configuration: Configuration) -> "Instance":
+    def fresh(cls, address: Address, job: Job, configuration: Configuration) -> "ProtocolInstance":
         """Return an instance as it is when the job starts."""
         return cls(address, job, configuration, configuration)
 
-    def handle(self, message: Message) -> tuple["Instance", tuple[Message, ...]]:
+    def handle(self, message: Message) -> tuple["ProtocolInstance", tuple[Message, ...]]:
         """Return the instance after a message, and what it sends, in this order.
 
         Raises:
@@ -87,11 +87,11 @@ class Instance:
 class _Turn:
     """One step of an instance: what it becomes, and what it sends, one thing after the other."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: ProtocolInstance) -> None:
         self.now = instance
         self.posts: list[tuple[Address, Body]] = []
 
-    def result(self) -> tuple[Instance, tuple[Message, ...]]:
+    def result(self) -> tuple[ProtocolInstance, tuple[Message, ...]]:
         """Number the messages, each in its channel."""
         sent = dict(self.now.sent)
         messages = []

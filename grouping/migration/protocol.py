@@ -1,6 +1,6 @@
 """A model of the paper's migration protocol, which no engine uses: new owners as a stream runs.
 
-One `Manager` and the `Instance` s of all operators exchange messages. Neither does anything
+One `Manager` and the `ProtocolInstance` s of all operators exchange messages. Neither does anything
 itself: ``handle`` takes one event and returns what the process is afterwards, and what is to be
 sent or done. So every interleaving and every crash can be tried, and the tests try them.
 
@@ -47,7 +47,7 @@ References:
     applications", Middleware 2016, section 3.4 and Algorithm 1.
 """
 
-from grouping.migration.instance import Instance
+from grouping.migration.instance import ProtocolInstance
 from grouping.migration.manager import Manager, Phase
 from grouping.migration.messages import (
     MANAGER,
@@ -86,7 +86,6 @@ __all__ = [
     "Done",
     "Event",
     "GetMetrics",
-    "Instance",
     "Instruction",
     "Job",
     "Manager",
@@ -94,6 +93,7 @@ __all__ = [
     "Migrate",
     "Phase",
     "Propagate",
+    "ProtocolInstance",
     "Save",
     "Saved",
     "SendMetrics",

@@ -14,7 +14,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Traffic:
+class GroupPairs:
     """The tuples between the key groups of two operators; row ``i`` is one pair of groups.
 
     Attributes:

@@ -11,10 +11,10 @@ import numpy as np
 
 from grouping.keygraph import metis
 from grouping.keygraph.bundles import Bundles, BundleSearch
-from grouping.resizing.filling import HOMELESS, Filling, Groups, Traffic, in_a_row
+from grouping.resizing.filling import HOMELESS, Filling, GroupPairs, Groups, in_a_row
 from sketches.arrays import Floats, Integers, Marks, Parts
 
-__all__ = ["Resized", "Traffic", "resize"]
+__all__ = ["GroupPairs", "Resized", "resize"]
 
 _ALMOST_ZERO = 1e-300
 _LIGHTEST = 1e-3  # of a mean group: lighter groups count as this, since they may still get keys
@@ -50,14 +50,14 @@ class Resized:
     instances: int
 
 
-def resize(operators: Sequence[Resized], traffic: Sequence[Traffic] = ()) -> list[Parts]:
+def resize(operators: Sequence[Resized], traffic: Sequence[GroupPairs] = ()) -> list[Parts]:
     """Return the instance of each key group then, of each operator.
 
     Groups move to new instances and from those that are gone, and nowhere else: about as much load
     as makes instances equal.
 
     >>> job = [Resized(np.array([0, 0, 0, 0]), np.array([0, 1]), np.ones(4), 1)] * 2
-    >>> same = Traffic((0, 1), np.array([0, 1, 2, 3]), np.array([2, 3, 0, 1]), np.ones(4))
+    >>> same = GroupPairs((0, 1), np.array([0, 1, 2, 3]), np.array([2, 3, 0, 1]), np.ones(4))
     >>> [groups.tolist() for groups in resize(job, [same])]
     [[1, 1, 0, 0], [0, 0, 1, 1]]
 
@@ -210,7 +210,7 @@ def _level(shares: Floats, held: Floats, open_: Marks) -> float:
         filled &= ~short
 
 
-def _together(operators: Sequence[Resized], traffic: Sequence[Traffic]) -> Groups:
+def _together(operators: Sequence[Resized], traffic: Sequence[GroupPairs]) -> Groups:
     """Return the groups of all operators in one row."""
     bounds = np.cumsum([0, *(len(operator.groups) for operator in operators)])
     ends = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from grouping.feedback import Dispatcher, Letters, Message, Reporter
 from grouping.hashing import LARGEST_PARTS
 from grouping.routers import Router, less_loaded
-from grouping.scheduling.online_shuffle.loads import Loads
+from grouping.scheduling.online_shuffle.loads import InstanceLoads
 from sketches.arrays import Parts
 from sketches.checks import whole
 from sketches.errors import InvalidValueError
@@ -81,7 +81,7 @@ class AcknowledgedDispatcher(Dispatcher):
     """Base of dispatchers that count the tuples they sent and that were not acknowledged."""
 
     def __init__(self, instances: int, *, sender: int) -> None:
-        self._waiting = Loads([0] * instances, first=sender % instances)
+        self._waiting = InstanceLoads([0] * instances, first=sender % instances)
         self._sent = [0] * instances
         self._done = [0] * instances
 

@@ -51,7 +51,7 @@ def longest_first(costs: Any, instances: int, *, loads: Any = None, speeds: Any 
     """
     count = whole("instances", instances, at_least=1, at_most=LARGEST_PARTS)
     costs = weights("costs", costs, np.size(costs))
-    division = _Division(
+    division = _Queues(
         np.zeros(count) if loads is None else weights("loads", loads, count),
         np.ones(count) if speeds is None else _speeds(speeds, count),
     )
@@ -90,7 +90,7 @@ def _spans(ranked: Floats, instances: int) -> Iterator[tuple[slice, bool]]:
         yield slice(done, len(ranked)), False
 
 
-class _Division:
+class _Queues:
     """How long each instance has work, and which one gets the next tuples.
 
     Args:

@@ -25,7 +25,7 @@ _LONGEST_WAIT = 1 << 14
 _COUNTERS = 10
 
 
-class Offer:
+class InstanceOffer:
     """The instances that heavy keys may choose from, and which of them has the least load.
 
     A heap holds, for each instance, a load it once had and its place in the offer. Loads only
@@ -84,12 +84,12 @@ class WChoicesRouter(KeyRouter):
         self._threshold = threshold
         self._loads = [0] * instances
         first = sender % instances
-        self._all = Offer(self._loads, [*range(first, instances), *range(first)])
+        self._all = InstanceOffer(self._loads, [*range(first, instances), *range(first)])
         self._seen = SpaceSaving(math.ceil(_COUNTERS / threshold), block=_LONGEST_WAIT)
         self._routed = 0
         self._seed = 0  # of the codes that come
         self._next_look = _FIRST_LOOK
-        self._head: dict[int, Offer] = {}
+        self._head: dict[int, InstanceOffer] = {}
 
     def _route(self, batch: KeyBatch) -> Parts:
         codes = batch.codes
@@ -131,7 +131,7 @@ class WChoicesRouter(KeyRouter):
             heavy = shares >= self._threshold
             self._head = self._offers(keys[heavy].view(np.uint64), shares[heavy])
 
-    def _offers(self, codes: Codes, shares: Shares) -> dict[int, Offer]:
+    def _offers(self, codes: Codes, shares: Shares) -> dict[int, InstanceOffer]:
         """Return what each heavy key may choose from; the heaviest comes first."""
         return dict.fromkeys(codes.tolist(), self._all)
 
@@ -157,7 +157,7 @@ class DChoicesRouter(WChoicesRouter):
         super().__init__(instances, threshold=threshold, sender=sender)
         self._tolerance = tolerance
 
-    def _offers(self, codes: Codes, shares: Shares) -> dict[int, Offer]:
+    def _offers(self, codes: Codes, shares: Shares) -> dict[int, InstanceOffer]:
         """Return what each heavy key may choose from; the heaviest comes first."""
         choices = choices_needed(shares, self._instances, tolerance=self._tolerance)
         if choices == self._instances:
@@ -167,7 +167,7 @@ class DChoicesRouter(WChoicesRouter):
             for choice in range(choices)
         ]
         return {
-            code: Offer(self._loads, offer)
+            code: InstanceOffer(self._loads, offer)
             for code, offer in zip(codes.tolist(), zip(*offers, strict=True), strict=True)
         }
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from optimizers.cli.variants import DEFAULT, variants_of
 from optimizers.cli.writable import check_writable
-from optimizers.comparing import Comparison, Step, compare
+from optimizers.comparing import ComparedBatch, Comparison, compare
 from optimizers.control.engine import Engine
 from optimizers.errors import InvalidValueError
 from optimizers.workloads import Workload, workload
@@ -163,7 +163,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         shown = progress.add_task(f"starting {options.engine}", total=steps)
 
-        def watch(step: Step) -> None:
+        def watch(step: ComparedBatch) -> None:
             words = f"batch {step.batch}, {step.variant or 'sequential run'}"
             progress.update(shown, advance=1, description=words)
 

@@ -17,7 +17,7 @@ Rows = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ComparedBatch:
     """How far a comparison is.
 
     Attributes:
@@ -40,7 +40,7 @@ def compare(  # noqa: PLR0913
     engine: Engine | None = None,
     warm_up: int = 2,
     title: str = "",
-    watch: Callable[[Step], None] | None = None,
+    watch: Callable[[ComparedBatch], None] | None = None,
 ) -> Comparison:
     """Run a job under several optimizers, on the same input, and return the results of each.
 

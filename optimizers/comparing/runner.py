@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from optimizers import __version__
-from optimizers.comparing.compare import Step
+from optimizers.comparing.compare import ComparedBatch
 from optimizers.comparing.comparison import Comparison
 from optimizers.comparing.diff.tables import (
     output_difference,
@@ -47,7 +47,7 @@ def run_comparison(  # noqa: PLR0913
     engine: Engine,
     warm_up: int,
     title: str,
-    watch: Callable[[Step], None] | None,
+    watch: Callable[[ComparedBatch], None] | None,
 ) -> Comparison:
     """Run a comparison; see `compare`."""
     report = watch or _ignored
@@ -69,14 +69,14 @@ def run_comparison(  # noqa: PLR0913
                         run.part_from(reference, folder)
                 reference.execute(batch.tables)
                 expected = reference.outputs()
-                report(Step(number, "", perf_counter() - started))
+                report(ComparedBatch(number, "", perf_counter() - started))
             # In another order each time, so that no one always comes first, or after another.
             turn = number % len(runs)
             for run in [*runs[turn:], *runs[:turn]]:
                 if run.failure is None:
                     started = perf_counter()
                     run.execute(batch, expected)
-                    report(Step(number, run.name, perf_counter() - started))
+                    report(ComparedBatch(number, run.name, perf_counter() - started))
             _go_on(runs)
         # 3. Compare the results of all keys, and build the outcome of each variant.
         outcomes = [run.outcome(reference) for run in runs if run.failure is None]
@@ -243,7 +243,7 @@ def _go_on(runs: Sequence[VariantRun]) -> None:
         raise failures[0]
 
 
-def _ignored(_: Step) -> None:
+def _ignored(_: ComparedBatch) -> None:
     """Report nothing."""
 
 

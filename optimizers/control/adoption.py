@@ -74,7 +74,7 @@ class Adoption:
         for hop in adopting_hops(layout.topology, plan) if due else ():
             pairs = pairs_of(hop)
             if _unknown_share(pairs, tables[hop[0]], tables[hop[1]]) >= _WORTH:
-                tables |= _Hop(layout, hop, self._loads).adopted(pairs, tables)
+                tables |= _KeyedHop(layout, hop, self._loads).adopted(pairs, tables)
         self._count(layout, summary)
         changed = {name: table for name, table in tables.items() if table is not known[name]}
         if changed:
@@ -90,7 +90,7 @@ class Adoption:
 
 
 @dataclass(frozen=True)
-class _Hop:
+class _KeyedHop:
     """Two keyed operators, where one feeds the other, on their nodes."""
 
     layout: Layout
@@ -125,13 +125,15 @@ class _Hop:
             for name, side, nodes_of in zip(self.names, sides, placed, strict=True)
         }
 
-    def _side(self, name: str, keys: Any, table: KeyTable, numbers: Mapping[str, int]) -> "_Side":
+    def _side(
+        self, name: str, keys: Any, table: KeyTable, numbers: Mapping[str, int]
+    ) -> "_HopSide":
         column = as_keys(keys, seed=self.layout.topology.seed)
         known, _ = table.find(column)
         owners = replace(self.layout.owners(name), table=table)
         homes = np.array([numbers[node] for node in self._homes(name)], dtype=np.int32)
         loads = self.loads.get(name, np.zeros(len(homes)))
-        return _Side(column, known, owners, owners.assign(column), homes, loads)
+        return _HopSide(column, known, owners, owners.assign(column), homes, loads)
 
     def _homes(self, name: str) -> list[str]:
         number = self.layout.topology.operator(name).parallelism
@@ -139,7 +141,7 @@ class _Hop:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _HopSide:
     """The keys of one operator, one for each pair.
 
     Attributes:

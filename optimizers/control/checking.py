@@ -1,7 +1,7 @@
 """The rule of refusal: whether a decision can be carried out, before anything is done.
 
 It is the same on all engines, so a plan is refused on all of them in the same words. Facts that
-only the engine knows come in as `Limits`.
+only the engine knows come in as `EngineLimits`.
 """
 
 import json
@@ -29,7 +29,7 @@ def any_change(_old: Topology, _new: Topology) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EngineLimits:
     """What an engine knows about its operators.
 
     Attributes:
@@ -53,7 +53,7 @@ class Limits:
 
 
 def check_decision(
-    declared: Topology, cluster: Cluster, current: Plan, decision: Plan, limits: Limits
+    declared: Topology, cluster: Cluster, current: Plan, decision: Plan, limits: EngineLimits
 ) -> Plan:
     """Return the plan that is in force after a decision, or refuse the decision with the reason.
 
@@ -125,7 +125,7 @@ def _sample(kind: str) -> Any:
     return next((key for kinds, key in samples.items() if kind.startswith(kinds)), b"")
 
 
-def _check_sources(declared: Topology, current: Plan, amended: Plan, limits: Limits) -> None:
+def _check_sources(declared: Topology, current: Plan, amended: Plan, limits: EngineLimits) -> None:
     """Refuse decisions that sources cannot follow."""
     for name, why in limits.unsized.items():
         if amended.admit.get(name) != current.admit.get(name):

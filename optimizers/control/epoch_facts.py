@@ -108,7 +108,9 @@ class EpochFacts:
             edges=_each_edge(record, "edges", lambda one: _flat(one, EdgeStatistics)),
             traffic=_each_edge(record, "traffic", _traffic),
             sources=_each(record, "sources", SourceStatistics.from_record),
-            execution=None if execution is None else Record(execution, "execution").into(_way),
+            execution=None
+            if execution is None
+            else Record(execution, "execution").into(_execution),
         )
         return cls(
             record.take("after", int),
@@ -226,7 +228,7 @@ def _traffic(record: Record) -> GroupTraffic:
     return GroupTraffic(sources, targets, np.array(record.floats("tuples")))
 
 
-def _way(record: Record) -> Execution:
+def _execution(record: Record) -> Execution:
     slots = record.optional("slots", int)
     return Execution(
         record.take("micro_batches", bool),

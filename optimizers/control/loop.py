@@ -14,7 +14,7 @@ from optimizers.cluster import Cluster
 from optimizers.control.adoption import Adoption, adopting
 from optimizers.control.asking import Answer, Idleness, ask, reason
 from optimizers.control.background import BackgroundAnswer
-from optimizers.control.checking import Limits, check_decision
+from optimizers.control.checking import EngineLimits, check_decision
 from optimizers.control.decision import Decision
 from optimizers.control.epoch_facts import EpochFacts, ToldEpochs
 from optimizers.control.expecting import expected_by
@@ -245,12 +245,12 @@ class ControlLoop:
         drifted = tuples_between > 0 and self._has_drifted(local / tuples_between)
         self._is_over = drifted or self._batches >= self._asking.every
 
-    def ask_first(self, current: Plan, limits: Limits) -> Plan:
+    def ask_first(self, current: Plan, limits: EngineLimits) -> Plan:
         """Return what the optimizer wants before the first batch, without statistics."""
         asked = self._question(-1, Statistics(), current)
         return self._checked(asked, ask(self._optimizer, asked.question), current, limits)
 
-    def decide(self, current: Plan, observed: Observed, limits: Limits) -> Change:
+    def decide(self, current: Plan, observed: Observed, limits: EngineLimits) -> Change:
         """Return what is to change after the last batch; most often nothing.
 
         Args:
@@ -267,7 +267,7 @@ class ControlLoop:
         adopted = Plan(routing=tables, adopt=tuple(tables), notes=current.notes)
         return Change(adopted, adopts=True)
 
-    def _answered(self, current: Plan, observed: Observed, limits: Limits) -> Plan:
+    def _answered(self, current: Plan, observed: Observed, limits: EngineLimits) -> Plan:
         """Return the decision that is ready, after asking for one if it is time to."""
         # 1. A question of an earlier batch comes first.
         if self._pending is not None:
@@ -306,7 +306,7 @@ class ControlLoop:
     def _local_share(self) -> float:
         return self._local / self._tuples if self._tuples else 1.0
 
-    def _checked(self, asked: _Asked, answer: Answer, current: Plan, limits: Limits) -> Plan:
+    def _checked(self, asked: _Asked, answer: Answer, current: Plan, limits: EngineLimits) -> Plan:
         """Keep the optimizer's answer; return it if it changes anything and can be carried out."""
         # A node may have come while it was thinking.
         plan, refused = renamed(answer.plan, self._stand_ins), answer.refused

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from grouping.resizing.resize import Resized, Traffic, resize
+from grouping.resizing.resize import GroupPairs, Resized, resize
 from optimizers.cluster import Cluster
 from optimizers.deployment import Deployment
 from optimizers.layout import Layout
@@ -53,7 +53,7 @@ def placed_by_traffic(
         for name in involved
     ]
     traffic = [
-        Traffic(
+        GroupPairs(
             (involved.index(hop[0]), involved.index(hop[1])),
             seen.sources,
             seen.targets,

@@ -8,13 +8,13 @@ import pyarrow as pa
 from optimizers.runtime.task.parcels import REPORT, from_batches
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.task.task import run_source, run_task
-from optimizers.runtime.work import Ticket, Work
+from optimizers.runtime.work import JobContext, Ticket
 
 Partitions = Sequence[Sequence[pa.RecordBatch]]
 """The tuples of one source: partitions of batches."""
 
 
-def run_batch(work: Work, ticket: Ticket, sources: Mapping[str, Partitions]) -> list[Reports]:
+def run_batch(work: JobContext, ticket: Ticket, sources: Mapping[str, Partitions]) -> list[Reports]:
     """Run all tasks of a batch, one after the other, and return their reports."""
     arriving = [
         batch

@@ -82,7 +82,7 @@ _LEAST = 16  # of each instance, for any number of instances
 
 
 @dataclass(frozen=True)
-class Work:
+class JobContext:
     """All that a task must know about the job, while one plan is in force.
 
     Attributes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optimizers.control.checking import Limits
+from optimizers.control.checking import EngineLimits
 from optimizers.control.loop import Change, ControlLoop, Observed, Pasts
 from optimizers.control.provisioning import Provisioning
 from optimizers.control.settings import Asking
@@ -184,9 +184,9 @@ class Control:
         return found
 
     @property
-    def _limits(self) -> Limits:
+    def _limits(self) -> EngineLimits:
         running = self._running
-        return Limits(
+        return EngineLimits(
             self._check_change, self._key_types, hears=running.hears, unpaced=running.unpaced
         )
 

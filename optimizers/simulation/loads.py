@@ -10,13 +10,13 @@ from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.operators import Edge, EdgeName
 from optimizers.simulation.rows import Sent, Served
-from optimizers.simulation.state_moves import KeysSeen
+from optimizers.simulation.state_moves import KeysMet
 from optimizers.simulation.tuples import Rows, Tuples, into
 from sketches.arrays import Floats, Parts
 
 
 @dataclass(frozen=True)
-class Loads:
+class StretchLoads:
     """The work done in a stretch of a run.
 
     Attributes:
@@ -33,7 +33,7 @@ class Loads:
     cluster: Cluster
     seconds: float
     tuples: Tuples
-    seen: Mapping[str, KeysSeen]
+    seen: Mapping[str, KeysMet]
     served: Mapping[str, Served]
     sent: Mapping[EdgeName, Sent]
 
@@ -112,7 +112,7 @@ class Loads:
 
 
 def state_by_instance(
-    layout: Layout, name: str, tuples: Tuples, seen: Mapping[str, KeysSeen], number: int
+    layout: Layout, name: str, tuples: Tuples, seen: Mapping[str, KeysMet], number: int
 ) -> Floats | None:
     """Return how much state each instance of an operator has; None where that is not known."""
     each = tuples.work(name).state_bytes
@@ -128,7 +128,7 @@ def state_by_instance(
 
 
 def state_by_group(
-    layout: Layout, name: str, tuples: Tuples, seen: Mapping[str, KeysSeen]
+    layout: Layout, name: str, tuples: Tuples, seen: Mapping[str, KeysMet]
 ) -> Floats | None:
     """Return how much state each key group of an operator has; None where that is not known."""
     each = tuples.work(name).state_bytes

@@ -14,11 +14,11 @@ from optimizers.control import collectors
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
 from optimizers.operators import Edge, EdgeName
-from optimizers.simulation.loads import Loads, state_by_group
+from optimizers.simulation.loads import StretchLoads, state_by_group
 from optimizers.simulation.queues.conversation import Conversation
 from optimizers.simulation.rows import Sent, Served
 from optimizers.simulation.stages.micro_batches import Counted
-from optimizers.simulation.state_moves import KeysSeen, Move
+from optimizers.simulation.state_moves import KeysMet, Move
 from optimizers.simulation.tuples import Keyed, Tuples, into
 from optimizers.statistics import (
     EdgeStatistics,
@@ -143,7 +143,7 @@ class Observer:
     """
 
     tuples: Tuples
-    seen: Mapping[str, KeysSeen]
+    seen: Mapping[str, KeysMet]
     observes: frozenset[Probe]
     seed: int
 
@@ -153,7 +153,7 @@ class Observer:
         """Return the statistics of a stretch that ends at a time."""
         seconds = until - stretch.start if stretch.worked is None else stretch.worked
         job = stretch.layout.topology
-        loads = Loads(
+        loads = StretchLoads(
             stretch.layout,
             stretch.cluster,
             seconds,

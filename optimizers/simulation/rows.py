@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sketches.arrays import Floats, Integers
 
 
-class Table:
+class RowTable:
     """Base of dataclasses whose attributes are arrays of one length."""
 
     def __len__(self) -> int:
@@ -30,7 +30,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Shipments(Table):
+class Shipments(RowTable):
     """Tuples that have left, or are to leave, an instance for another.
 
     Attributes:
@@ -54,7 +54,7 @@ class Shipments(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Arrivals(Table):
+class Arrivals(RowTable):
     """Tuples that have arrived at an instance, or certainly will.
 
     Attributes:
@@ -99,7 +99,7 @@ class Arrivals(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Served(Table):
+class Served(RowTable):
     """Tuples that instances of one operator have executed, those of each instance in order.
 
     Attributes:
@@ -128,7 +128,7 @@ class Served(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class Sent(Table):
+class Sent(RowTable):
     """Tuples that an edge has carried.
 
     Attributes:

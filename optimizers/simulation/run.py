@@ -22,7 +22,7 @@ from optimizers.simulation.queues.feedback import Listener
 from optimizers.simulation.queues.queue import OperatorQueues
 from optimizers.simulation.rows import Arrivals, Sent, Served, Shipments
 from optimizers.simulation.sharing import Sharing, speed
-from optimizers.simulation.state_moves import KeysSeen, Move, move_between
+from optimizers.simulation.state_moves import KeysMet, Move, move_between
 from optimizers.simulation.tuples import Tuples, into
 from optimizers.simulation.wires import Wires
 from optimizers.topology import Topology
@@ -90,7 +90,7 @@ class Running:
         self.truths = {name: CurrentTruth() for name in topology.order}
         self._admitted = dict.fromkeys(topology.sources, 0)
         self.seen = {
-            operator.name: KeysSeen(
+            operator.name: KeysMet(
                 tuples,
                 [
                     (edge, topology.key_columns(*edge.name))

@@ -36,7 +36,7 @@ class Move:
     pauses: Floats
 
 
-class KeysSeen:
+class KeysMet:
     """The keys that a keyed operator has met so far.
 
     Args:

@@ -14,7 +14,7 @@ from optimizers.control.summary import (
 from optimizers.operators import Edge
 from optimizers.simulation.loads import state_by_instance
 from optimizers.simulation.observation import Stretch
-from optimizers.simulation.state_moves import KeysSeen
+from optimizers.simulation.state_moves import KeysMet
 from optimizers.simulation.tuples import Tuples
 from sketches.arrays import Floats
 from sketches.values import FrozenMap
@@ -26,7 +26,7 @@ def summary_of(  # noqa: PLR0913, PLR0917
     until: float,
     tuples: Tuples,
     shipping: Mapping[str, Floats],
-    seen: Mapping[str, KeysSeen],
+    seen: Mapping[str, KeysMet],
 ) -> BatchSummary:
     """Sum up what was executed in a batch.
 
@@ -67,7 +67,7 @@ def _instances(
     name: str,
     tuples: Tuples,
     shipping: Floats,
-    seen: Mapping[str, KeysSeen],
+    seen: Mapping[str, KeysMet],
 ) -> list[InstanceSummary]:
     """Return what each instance did; one that a plan has taken away may still have had tuples."""
     served, nodes = stretch.served[name], stretch.nodes[name]

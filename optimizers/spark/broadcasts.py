@@ -5,7 +5,7 @@ import secrets
 
 from pyspark import Broadcast, SparkContext, cloudpickle
 
-from optimizers.runtime.work import Ticket, Work
+from optimizers.runtime.work import JobContext, Ticket
 from optimizers.spark.tasks import SharedTicket, SharedWork
 
 # Spark itself broadcasts closures of more than 1 MiB, in every stage of every batch, and each time
@@ -29,10 +29,10 @@ class Broadcasts:
         self._checkpoint = checkpoint
         self._run = secrets.token_hex(8)
         self._plans = 0
-        self._sent: tuple[Work, SharedWork] | None = None
+        self._sent: tuple[JobContext, SharedWork] | None = None
         self._ticket: tuple[Ticket, SharedTicket] | None = None
 
-    def of(self, work: Work) -> SharedWork:
+    def of(self, work: JobContext) -> SharedWork:
         """Return the work as executors get it, once for each plan; earlier work is removed.
 
         No batch under an earlier plan may still be running.
@@ -71,7 +71,7 @@ class Broadcasts:
             shared.pickled.destroy()
 
 
-def _pickled(work: Work) -> bytes:
+def _pickled(work: JobContext) -> bytes:
     """Return the work as bytes; functions of scripts and notebooks go by value."""
     data: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
     return data

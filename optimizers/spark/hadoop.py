@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from optimizers.runtime.storage.disk import Content, NameTakenError, NoFenceError, beside
 from optimizers.runtime.storage.location import Location
-from optimizers.runtime.storage.places import Kind
+from optimizers.runtime.storage.places import StorageKind
 
 ATOMIC = frozenset({"hdfs"})
 """Schemes of file systems whose rename refuses a taken name, as one operation."""
@@ -32,7 +32,7 @@ def location_in(session: SparkSession, checkpoint: str | os.PathLike[str] | Loca
     """
     given = Location.of(checkpoint)
     place = given.place
-    if given.spark == place.spark and place.kind is Kind.S3 and place.scheme != "s3a":
+    if given.spark == place.spark and place.kind is StorageKind.S3 and place.scheme != "s3a":
         # Spark has s3a by its connector. Distributions that have a connector of their own for
         # s3 (EMR) or s3n say so in their settings, and want it used.
         configuration = _configuration(session)

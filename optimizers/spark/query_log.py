@@ -16,7 +16,7 @@ _BEFORE_OFFSETS = 2  # lines: of the format, and of the batch as a whole
 _TIME = "batchTimestampMs"  # when Spark fixed what is in a batch, in that of the batch as a whole
 
 
-class Arrived(NamedTuple):
+class HandedOut(NamedTuple):
     """A batch that Spark hands out.
 
     Attributes:
@@ -58,14 +58,14 @@ def begun_at(location: Location) -> str:
     return query
 
 
-def arrived(location: Location, query: str, number: int) -> Arrived:
+def arrived(location: Location, query: str, number: int) -> HandedOut:
     """Return what Spark has written down of a batch that it hands out.
 
     Raises:
         CheckpointError: Spark's record of it cannot be read here.
     """
     lines = location.read_bytes(f"{SPARK}/offsets/{number}").decode().splitlines()
-    return Arrived(OfStream(query, number, tuple(lines[_BEFORE_OFFSETS:])), _cut(lines))
+    return HandedOut(OfStream(query, number, tuple(lines[_BEFORE_OFFSETS:])), _cut(lines))
 
 
 def _cut(lines: list[str]) -> float | None:

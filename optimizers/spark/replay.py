@@ -104,7 +104,7 @@ def admit(location: Location, source: str, rows: int) -> None:
 
 
 @dataclass
-class Stretch(InputPartition):
+class ReplayRows(InputPartition):
     """Some rows of a recording, one after the other."""
 
     first: int
@@ -164,7 +164,7 @@ class ReplayReader(DataSourceStreamReader):
             self._location.write_atomically(f"{_READ}/{self._source}", str(end[ROWS]).encode())
         first, rows = start[ROWS], end[ROWS] - start[ROWS]
         cuts = [first + rows * part // self._partitions for part in range(self._partitions + 1)]
-        return [Stretch(*ends) for ends in itertools.pairwise(cuts)]
+        return [ReplayRows(*ends) for ends in itertools.pairwise(cuts)]
 
     def _read_so_far(self) -> int:
         """Return where the last batch ended that was read, or begun to be read.
@@ -176,7 +176,7 @@ class ReplayReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the tuples of a stretch."""
-        if not isinstance(partition, Stretch):
+        if not isinstance(partition, ReplayRows):
             raise InvalidValueError(f"{partition!r} is not one of the partitions of a recording")
         rows = self._tuples().slice(partition.first, partition.last - partition.first)
         return iter(rows.to_batches())

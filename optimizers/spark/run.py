@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from optimizers.cluster import Cluster
-from optimizers.control.checking import Limits
+from optimizers.control.checking import EngineLimits
 from optimizers.control.decision import Decision
 from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.history import Totals
@@ -35,7 +35,7 @@ from optimizers.runtime.log.presence import Presence
 from optimizers.runtime.results import outputs_of, results_of
 from optimizers.runtime.task.parcels import REPORT, from_batches
 from optimizers.runtime.task.reports import Reports
-from optimizers.runtime.work import Work
+from optimizers.runtime.work import JobContext
 from optimizers.spark.bounded import to_be_run
 from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.checks import check_batch, warn_of_many_instances
@@ -89,7 +89,7 @@ class Run:
         optimizer: Optimizer,
         handlers: OutputHandlers | None = None,
         *,
-        limits: Limits | None = None,
+        limits: EngineLimits | None = None,
     ) -> None:
         self._session = session
         self._topology = topology
@@ -452,6 +452,6 @@ class Run:
         at, arrived = time.time(), from_batches(map(as_tasks_have, brought))
         return [Reports.from_parcel(each) for each in arrived if each.edge == REPORT], at
 
-    def _share(self, work: Work) -> SharedWork:
+    def _share(self, work: JobContext) -> SharedWork:
         """Return the work as executors get it, once for each plan."""
         return self._broadcasts.of(work)

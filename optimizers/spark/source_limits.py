@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from optimizers.control.checking import Limits
+from optimizers.control.checking import EngineLimits
 from optimizers.errors import PlanError
 from optimizers.plan import Plan
 from optimizers.spark.replay import NAME
@@ -25,13 +25,13 @@ _FIXED = (
 _GIVEN = "bounded data is there already, and nothing comes while a batch waits; leave period out"
 
 
-def limits_of_bounded(sources: Iterable[str]) -> Limits:
+def limits_of_bounded(sources: Iterable[str]) -> EngineLimits:
     """Return the limits of the sources of a job on bounded data."""
     fixed = FrozenMap({name: _FIXED.format(source=name) for name in sources})
-    return Limits(fixed=fixed, unpaced=_GIVEN, cuts=True)
+    return EngineLimits(fixed=fixed, unpaced=_GIVEN, cuts=True)
 
 
-def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> Limits:
+def limits_of_streams(streams: Mapping[str, DataFrame | Sized]) -> EngineLimits:
     """Return the limits of the sources of a job on streams."""
     unsized = [
         name
@@ -48,12 +48,12 @@ def is_replay(stream: DataFrame) -> bool:
     return NAME in str(frame.queryExecution().logical().toString())
 
 
-def check_in_force(plan: Plan, limits: Limits | None) -> None:
+def check_in_force(plan: Plan, limits: EngineLimits | None) -> None:
     """Refuse a source that cannot follow the plan in force, which was made for another source.
 
     Raises:
         PlanError: the plan sizes the source.
     """
-    for name, why in (limits or Limits()).unsized.items():
+    for name, why in (limits or EngineLimits()).unsized.items():
         if name in plan.admit:
             raise PlanError(f"the plan in force has admit[{name!r}]={plan.admit[name]}: {why}")

@@ -18,7 +18,7 @@ from optimizers.errors import MissingPackageError
 from optimizers.runtime.log.mark import check_shared
 from optimizers.runtime.task.parcels import SCHEMA
 from optimizers.runtime.task.task import run_source, run_task
-from optimizers.runtime.work import Ticket, Work
+from optimizers.runtime.work import JobContext, Ticket
 from optimizers.spark.hash_slots import slots
 from optimizers.spark.hosts import executor_host
 from optimizers.spark.task_errors import causes_noted
@@ -41,7 +41,7 @@ SOURCE = "source"
 _RUNS = 4  # runs whose work a process keeps, if several take turns
 
 # The work of each run that this process has had, by the number of its plan.
-_WORK: OrderedDict[str, tuple[int, Work]] = OrderedDict()
+_WORK: OrderedDict[str, tuple[int, JobContext]] = OrderedDict()
 
 _TASKS = count(1)  # that this process runs
 
@@ -63,7 +63,7 @@ class SharedWork:
     pickled: "Broadcast[bytes]"
     checkpoint: str | None = None
 
-    def get(self) -> Work:
+    def get(self) -> JobContext:
         """Return the work; unpickled once in each process, which forgets that of other plans."""
         _spare_the_collector()
         plan, work = _WORK.pop(self.run, (None, None))
@@ -80,10 +80,10 @@ class SharedWork:
         return work
 
 
-def _loaded(pickled: bytes) -> Work:
+def _loaded(pickled: bytes) -> JobContext:
     """Return the work, or say what a task lacks for the functions of the job."""
     try:
-        work: Work = pickle.loads(pickled)  # noqa: S301  # the driver's own
+        work: JobContext = pickle.loads(pickled)  # noqa: S301  # the driver's own
     except (ImportError, AttributeError) as error:
         missing = getattr(error, "name", None)
         remedy = (
@@ -216,7 +216,7 @@ def _stage() -> int:
 
 
 def _addressed(
-    batches: Iterable[pa.RecordBatch], work: Work, stage: int
+    batches: Iterable[pa.RecordBatch], work: JobContext, stage: int
 ) -> Iterator[pa.RecordBatch]:
     """Return parcels as Spark has them, each for the slot of its task, if there is a next stage."""
     last = stage >= len(work.layout.stages)

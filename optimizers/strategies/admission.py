@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from batching.admission import Controller, FixedPoint, Isotonic, PidRate, Report
+from batching.admission import BatchReport, Controller, FixedPoint, Isotonic, PidRate
 from optimizers.batch_time import BatchTime
 from optimizers.cluster import Cluster
 from optimizers.errors import UnknownNameError
@@ -71,7 +71,8 @@ class Admission(Optimizer):
         came = _arriving(statistics)
         rate = came if came is not None else _ratio(times)
         reports = [
-            Report(time.tuples, time.seconds, rate * time.seconds, time.seconds) for time in times
+            BatchReport(time.tuples, time.seconds, rate * time.seconds, time.seconds)
+            for time in times
         ]
         waiting = sum(each.waiting or 0.0 for each in statistics.sources.values())
         # What waits now has waited for the last batch as long as it takes to be worked through.
@@ -100,7 +101,7 @@ class Admission(Optimizer):
         current: Plan,
         sized: Sequence[str],
         rate: float,
-        reports: Sequence[Report],
+        reports: Sequence[BatchReport],
     ) -> Controller:
         """Return the rule's state before the batches of this epoch, by what is in force."""
         known = [current.admit[name] for name in sized if name in current.admit]

@@ -10,7 +10,7 @@ from grouping.feedback import Message
 from optimizers.errors import PenstockError
 from optimizers.testing.grouping_suite import GroupingSuite, Sender
 from optimizers.testing.laws import law, refused
-from optimizers.testing.network import Fate, Run, delivered_at_once, run
+from optimizers.testing.network import Fate, NetworkRun, delivered_at_once, run
 from optimizers.testing.other_process import pickled
 from optimizers.testing.streams import streams
 
@@ -156,7 +156,7 @@ class FeedbackLaws(GroupingSuite):
             data.draw(streams(keys, longest=200), label="stream"),
         )
 
-    def _sent(self, data: st.DataObject, fates: list[Fate]) -> Run:
+    def _sent(self, data: st.DataObject, fates: list[Fate]) -> NetworkRun:
         return run(*self._question(data), cycle(fates))
 
 

@@ -41,7 +41,7 @@ def delivered_at_once() -> Iterator[Fate]:
 
 
 @dataclass
-class Run:
+class NetworkRun:
     """The fates of some tuples.
 
     Attributes:
@@ -64,7 +64,7 @@ def run(  # noqa: PLR0913  # all that there is in a network
     *,
     wire: Callable[[Message], Message] = lambda message: message,
     foreign: Sequence[Any] = (),
-) -> Run:
+) -> NetworkRun:
     """Send a stream through dispatchers that take turns, and return the fates of its tuples.
 
     Args:
@@ -106,7 +106,7 @@ class _Network:
         fates: Iterator[Fate],
         wire: Callable[[Message], Message],
     ) -> None:
-        self.run = Run()
+        self.run = NetworkRun()
         self._dispatchers: list[Dispatcher] = [
             grouping.dispatcher(instances, sender=sender, senders=senders, truth=self)
             for sender in range(senders)

@@ -34,7 +34,7 @@ from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.parcels import Parcel, as_batches, from_batches
 from optimizers.runtime.task.shared_parcels import in_order
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import JobContext, Settings
 from optimizers.spark import SparkEngine, local_session
 from optimizers.spark.engine import Run
 
@@ -73,15 +73,19 @@ def _wide(rows: int) -> list[pa.RecordBatch]:
     return list(pa.table(columns).to_batches(max_chunksize=10_000))
 
 
-def _work(keys: Sequence[str]) -> Work:
+def _work(keys: Sequence[str]) -> JobContext:
     """Return a job of one source and a consumer by each of these keys."""
     names = [f"by-{number}" for number in range(len(keys))]
     operators = [Operator(n, key, INSTANCES) for n, key in zip(names, keys, strict=True)]
     job = Topology((Operator("s"), *operators), tuple(Edge("s", name) for name in names))
-    return Work(Layout.of(job, Cluster.uniform(2), Plan()), {}, Location("/nowhere"), Settings())
+    return JobContext(
+        Layout.of(job, Cluster.uniform(2), Plan()), {}, Location("/nowhere"), Settings()
+    )
 
 
-def _sender(work: Work, groups: Sequence[Sequence[Edge]], tuples: list[pa.RecordBatch]) -> int:
+def _sender(
+    work: JobContext, groups: Sequence[Sequence[Edge]], tuples: list[pa.RecordBatch]
+) -> int:
     """Send tuples by some outboxes, as rows that could travel, and return how many bytes these."""
     bad = BadRows(work.location, Attempt("s", 0, 0, "x"))
     boxes = [Outbox(work, edges, Instance("s", 0), 0, bad) for edges in groups]
@@ -96,7 +100,7 @@ def _sender(work: Work, groups: Sequence[Sequence[Edge]], tuples: list[pa.Record
     return sum(batch.nbytes for batch in as_batches(parcels()))
 
 
-def _rivals(work: Work, tuples: list[pa.RecordBatch]) -> dict[str, Callable[[], int]]:
+def _rivals(work: JobContext, tuples: list[pa.RecordBatch]) -> dict[str, Callable[[], int]]:
     edges = work.topology.edges
     return {
         "distinct": lambda: _sender(work, [(edge,) for edge in edges], tuples),
@@ -145,7 +149,7 @@ def _not_alike(name: str, tuples: list[pa.RecordBatch]) -> list[Result]:
     ]
 
 
-def _with_receivers(work: Work, tuples: list[pa.RecordBatch]) -> Callable[[], int]:
+def _with_receivers(work: JobContext, tuples: list[pa.RecordBatch]) -> Callable[[], int]:
     """Return what sends parcels as the job's settings say, and unpacks them as receivers do."""
     edges, shared = work.topology.edges, work.settings.shared_batches
 

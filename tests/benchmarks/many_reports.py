@@ -17,13 +17,13 @@ from optimizers.layout import Layout
 from optimizers.runtime.driver.taking_apart import BatchClock, StageClock
 from optimizers.runtime.observe.call_sums import call_sums
 from optimizers.runtime.observe.observation import Observation, Sighting
-from optimizers.runtime.state.file import Kind, StateFile
+from optimizers.runtime.state.file import FileKind, StateFile
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task.collecting import collector, passed_on
 from optimizers.runtime.task.flows import FLOW, NO_FLOWS, Flows
 from optimizers.runtime.task.parcels import Parcel, as_batches
 from optimizers.runtime.task.reports import TaskReport
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import JobContext, Settings
 from optimizers.statistics import Probe
 from sketches.arrays import Integers
 
@@ -61,11 +61,11 @@ class ManyReports:
         return Cluster.uniform(self.instances)
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> JobContext:
         """The job as tasks know it."""
         layout = Layout.of(self.job, self.cluster, Plan())
         observes = frozenset(Probe) if self.observed else frozenset[Probe]()
-        return Work(layout, {}, Location("/nowhere"), Settings(observes=observes))
+        return JobContext(layout, {}, Location("/nowhere"), Settings(observes=observes))
 
     def arriving(self, batch: int) -> list[pa.RecordBatch]:
         """Return what reaches the driver of a batch."""
@@ -126,7 +126,7 @@ class ManyReports:
     def _kept(self, report: TaskReport, batch: int) -> TaskReport:
         """Return the report of an instance that keeps state."""
         name = f"{batch:010}-{report.instance}-0123456789abcdef"
-        kind = Kind.DELTA if batch else Kind.BASE
+        kind = FileKind.DELTA if batch else FileKind.BASE
         file = StateFile(f"state/{report.operator}/{name}.arrow", batch, 1_000, 10**6, 7, kind)
         known = replace(
             report,

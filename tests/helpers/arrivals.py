@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from batching.admission import Report
+from batching.admission import BatchReport
 
 
 def step(time, low, high):
@@ -54,7 +54,7 @@ def run(controller, rows_between, seconds_of, *, until, noise=0.0, seed=1):
         backlog += arrived
         rows = min(backlog, admission.rows)
         seconds = seconds_of(rows) * drawn.uniform(1 - noise, 1 + noise)
-        report = Report(rows, seconds, arrived, begin - begun, begin - planned)
+        report = BatchReport(rows, seconds, arrived, begin - begun, begin - planned)
         controller = controller.after(report)
         found.append((begin, backlog, rows, seconds, controller))
         backlog -= rows

@@ -14,7 +14,7 @@ from optimizers import (
     Statistics,
     Topology,
 )
-from optimizers.control.checking import Limits
+from optimizers.control.checking import EngineLimits
 from optimizers.control.loop import ControlLoop, Observed
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary, InstanceSummary
@@ -102,7 +102,7 @@ class World:
         self._hear(done)
         seen = self.statistics(came, done)
         change = self.loop.decide(
-            self.plan, Observed(lambda _: seen, lambda _: None), Limits()
+            self.plan, Observed(lambda _: seen, lambda _: None), EngineLimits()
         ).plan
         refused = self.loop.happened.decisions[-1].refused
         assert not refused, refused

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from optimizers import Plan, Topology
-from optimizers.runtime.state.file import Attempt, Kind, write_state
+from optimizers.runtime.state.file import Attempt, FileKind, write_state
 from optimizers.runtime.task.output_file import OutputFile
 
 JOB = Topology.source("words").then("count", key="word", parallelism=2)
@@ -29,7 +29,7 @@ def output_at(path):
 
 def write(here, batch, counts, *, instance=0, name="a", gone=None):
     attempt = Attempt("count", instance, batch, name)
-    kind = Kind.BASE if gone is None else Kind.DELTA
+    kind = FileKind.BASE if gone is None else FileKind.DELTA
     return write_state(here, attempt, rows(counts, gone), kind=kind)
 
 

@@ -18,7 +18,7 @@ from optimizers.runtime.task import outbox
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.shared_parcels import in_order
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import JobContext, Settings
 from optimizers.simulation import Network, SimulationEngine, Stream
 
 
@@ -30,7 +30,7 @@ def parcels_of(stream, rules, *, shared=False, at_once=1 << 16):
         shared_batches=shared,
     )
     layout = Layout.of(stream.job, Cluster.uniform(2), Plan())
-    work = Work(layout, {}, Location("/nowhere"), settings)
+    work = JobContext(layout, {}, Location("/nowhere"), settings)
     bad = BadRows(work.location, Attempt("s", 0, 7, "x"))
     box = Outbox(work, stream.job.edges, Instance("s", 0), 0, bad)
     with pytest.MonkeyPatch.context() as patch:

@@ -184,7 +184,7 @@ class InstanceCosts:
         self.paces = list(paces) or [1.0] * instances
         self._own = [CostTable(max(1, keys // instances)) for _ in range(instances)]
         self._paces = [_Pace(pace) for pace in self.paces]
-        self._trials = [_Trial() for _ in range(instances)]
+        self._trials = [_CostTrial() for _ in range(instances)]
         self.apart: set[int] = set()
         """The instances whose costs are estimated from tables of their own."""
         self.uniform = all(pace == 1.0 for pace in self.paces)
@@ -251,7 +251,7 @@ class _Pace:
         return pace if abs(pace - 1.0) > max(_LEAST, _SURE * unsure) else 1.0
 
 
-class _Trial:
+class _CostTrial:
     """Whether an instance's own costs have lately been nearer the truth than those of all."""
 
     def __init__(self) -> None:

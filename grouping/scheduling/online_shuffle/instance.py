@@ -2,7 +2,7 @@
 
 from grouping.feedback import Letters, Message, Reporter
 from grouping.scheduling.online_shuffle.costs import MeasuredCosts, checked_code
-from grouping.scheduling.online_shuffle.messages import Answer, Matrices, Question
+from grouping.scheduling.online_shuffle.messages import LoadAnswer, LoadQuestion, Matrices
 from sketches.checks import amount, number, whole
 from sketches.errors import InvalidValueError
 from sketches.row_hashes import Cells
@@ -69,7 +69,7 @@ class OnlineShuffleReporter(Reporter):
     >>> instance = OnlineShuffleReporter(0, watch)
     >>> instance.executed(0, 7, 2.0, 10.0, None)
     []
-    >>> instance.executed(0, 7, 2.0, 12.0, Question(epoch=1, estimate=5.0))
+    >>> instance.executed(0, 7, 2.0, 12.0, LoadQuestion(epoch=1, estimate=5.0))
     [(0, Answer(instance=0, epoch=1, delta=-1.0)),
      (0, Matrices(instance=0, number=1, counts=(2.0, 0.0), costs=(4.0, 0.0), mean=2.0))]
 
@@ -103,7 +103,7 @@ class OnlineShuffleReporter(Reporter):
         whole("sender", sender, at_least=0, at_most=len(self._worked) - 1)
         checked_code(code)
         amount("seconds", seconds, up_to=_LONGEST)
-        if carried is not None and not isinstance(carried, Question):
+        if carried is not None and not isinstance(carried, LoadQuestion):
             raise InvalidValueError(
                 f"carried={carried!r} is not a question of this grouping; let dispatcher and "
                 "reporter be of one grouping"
@@ -116,7 +116,7 @@ class OnlineShuffleReporter(Reporter):
         letters: list[tuple[int, Message]] = []
         if carried is not None:
             passed = self._worked[sender] if self._started is None else now - self._started
-            answer = Answer(self._instance, carried.epoch, passed - carried.estimate)
+            answer = LoadAnswer(self._instance, carried.epoch, passed - carried.estimate)
             letters.append((sender, answer))
         if self._watch.settled_with(code, seconds):
             self._sent += 1

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 
-class Loads:
+class InstanceLoads:
     """The loads of instances, and which is least; of equals, the one whose turn is longest ago.
 
     Finding the least and changing one takes time in the order of log(instances).
 
-    >>> loads = Loads([0.0, 0.0, 0.0], first=1)
+    >>> loads = InstanceLoads([0.0, 0.0, 0.0], first=1)
     >>> loads.give(loads.least, 2.0)
     >>> loads.least
     2

@@ -7,7 +7,7 @@ from sketches.errors import InvalidValueError
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LoadQuestion:
     """Asks how far an estimate is off. Travels with a tuple, from a scheduler to an instance.
 
     Attributes:
@@ -25,7 +25,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LoadAnswer:
     """Says by how much the estimate is off. From an instance to the scheduler that asked.
 
     Attributes:

@@ -5,8 +5,8 @@ from enum import Enum
 
 from grouping.feedback import Dispatcher, Message
 from grouping.scheduling.online_shuffle.costs import EstimatedCosts, KeyPlaces
-from grouping.scheduling.online_shuffle.loads import Loads
-from grouping.scheduling.online_shuffle.messages import Answer, Matrices, Question
+from grouping.scheduling.online_shuffle.loads import InstanceLoads
+from grouping.scheduling.online_shuffle.messages import LoadAnswer, LoadQuestion, Matrices
 from sketches.checks import whole
 from sketches.errors import InvalidValueError
 
@@ -29,7 +29,7 @@ class OnlineShuffleDispatcher(Dispatcher):
     >>> scheduler.receive(Matrices(0, number=1, counts=(2,), costs=(6,), mean=3), 9.0)
     >>> scheduler.dispatch(7, 9.0), scheduler.state.name
     ((0, Question(epoch=1, estimate=3.0)), 'WAIT_ALL')
-    >>> scheduler.receive(Answer(0, epoch=1, delta=6.5), 12.0)
+    >>> scheduler.receive(LoadAnswer(0, epoch=1, delta=6.5), 12.0)
     >>> scheduler.estimates, scheduler.state.name
     ([9.5], 'RUN')
 
@@ -53,7 +53,7 @@ class OnlineShuffleDispatcher(Dispatcher):
     ) -> None:
         self._places = places
         self._order = [(sender + turn) % instances for turn in range(instances)]
-        self._loads = Loads([0.0] * instances, first=self._order[0])
+        self._loads = InstanceLoads([0.0] * instances, first=self._order[0])
         self._costs: dict[int, EstimatedCosts] = {}
         self._newest = [0] * instances
         self._state = SchedulerState.ROUND_ROBIN
@@ -105,7 +105,7 @@ class OnlineShuffleDispatcher(Dispatcher):
         Raises:
             InvalidValueError: no instance here can have sent that. It is as it was.
         """
-        if not isinstance(message, Answer | Matrices):
+        if not isinstance(message, LoadAnswer | Matrices):
             raise InvalidValueError(
                 f"{message!r} is neither matrices nor an answer; let dispatcher and reporter be of "
                 "one grouping"
@@ -127,7 +127,7 @@ class OnlineShuffleDispatcher(Dispatcher):
         if len(self._costs) == len(self._order):
             self._begin_epoch()
 
-    def _hear(self, answer: Answer) -> None:
+    def _hear(self, answer: LoadAnswer) -> None:
         """Keep the first answer of each instance in this epoch; when all are here, apply them."""
         if answer.epoch != self._epoch or answer.instance in self._answers:
             return
@@ -144,13 +144,13 @@ class OnlineShuffleDispatcher(Dispatcher):
         self._to_ask = deque(self._order)
         self._state = SchedulerState.SEND_ALL
 
-    def _ask(self, code: int) -> tuple[int, Question]:
+    def _ask(self, code: int) -> tuple[int, LoadQuestion]:
         """Send a tuple, and a question with it, to the next instance that is to be asked."""
         instance = self._to_ask[0]
         self._loads.give(instance, self._costs[instance][code])
         self._to_ask.popleft()
         self._wait_if_all_are_asked()
-        return instance, Question(self._epoch, self._loads[instance])
+        return instance, LoadQuestion(self._epoch, self._loads[instance])
 
     def _wait_if_all_are_asked(self) -> None:
         if not self._to_ask:

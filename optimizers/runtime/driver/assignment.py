@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from optimizers.plan import Plan
-from optimizers.runtime.work import Ticket, Work
+from optimizers.runtime.work import JobContext, Ticket
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Assignment:
         plan_revision: the number of the plan among those saved for that batch.
     """
 
-    work: Work
+    work: JobContext
     ticket: Ticket
     plan: Plan
     planned: int

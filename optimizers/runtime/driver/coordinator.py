@@ -12,7 +12,7 @@ from functools import partial
 from grouping.owners import Handover, handover
 from optimizers.cluster import Cluster
 from optimizers.control.adoption import adopting_hops
-from optimizers.control.checking import Limits
+from optimizers.control.checking import EngineLimits
 from optimizers.control.decision import Decision
 from optimizers.control.epoch_facts import EpochFacts
 from optimizers.control.history import Totals
@@ -40,7 +40,14 @@ from optimizers.runtime.log.records import Commit
 from optimizers.runtime.state.after import state_after
 from optimizers.runtime.state.schema import Columns, columns_after, key_types
 from optimizers.runtime.task.reports import Reports
-from optimizers.runtime.work import Settings, StateFiles, Ticket, Work, check_change, check_work
+from optimizers.runtime.work import (
+    JobContext,
+    Settings,
+    StateFiles,
+    Ticket,
+    check_change,
+    check_work,
+)
 from optimizers.statistics import Probe, Statistics
 from optimizers.topology import Topology
 from sketches.checks import whole
@@ -78,7 +85,7 @@ class Coordinator:
         asking: Asking | None = None,
         keep: int = 2,
         settings: Settings | None = None,
-        limits: Limits | None = None,
+        limits: EngineLimits | None = None,
         provisioning: Provisioning | None = None,
         slots: Callable[[], int | None] = lambda: None,
     ) -> None:
@@ -98,7 +105,7 @@ class Coordinator:
         self.inflow = Inflow()
         self._columns: dict[str, Columns] = {}  # of state, by operator, as far as known
         self._committed = checkpoint.last_commit()
-        self._base_limits = limits or Limits()
+        self._base_limits = limits or EngineLimits()
         self._declared = {operator.name: operator.parallelism for operator in topology.operators}
         self._plan = completed(Plan(), topology, self._cluster)
         self._planned, self._plan_revision = 0, 0
@@ -330,7 +337,7 @@ class Coordinator:
         self._loop.begin(self._layout)
 
     @property
-    def _limits(self) -> Limits:
+    def _limits(self) -> EngineLimits:
         types = partial(key_types, self._columns)
         return replace(self._base_limits, check_change=check_change, key_types=types)
 
@@ -415,8 +422,8 @@ class Coordinator:
         """Return a plan with all that says where keys and instances are."""
         return completed(plan, self._topology, self._cluster)
 
-    def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> Work:
+    def _work_under(self, layout: Layout, handovers: Mapping[str, Handover]) -> JobContext:
         location, settings = self._checkpoint.location, self._settings
         if adopting_hops(layout.topology, self._plan):
             settings = replace(settings, observes=settings.observes | {Probe.PAIRS})
-        return Work(layout, self._plan.batch, location, settings, handovers)
+        return JobContext(layout, self._plan.batch, location, settings, handovers)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from optimizers.documents import Record, read, write
 from optimizers.errors import CorruptDataError, InvalidValueError, StateError
 from optimizers.runtime.log.origins import Bounded, Origin, Progress, origin_from, origin_to_dict
-from optimizers.runtime.state.file import LARGEST_BATCH, Kind, StateFile
+from optimizers.runtime.state.file import LARGEST_BATCH, FileKind, StateFile
 from optimizers.runtime.task.output_file import OutputFile, from_json_types, to_json_types
 from sketches.checks import whole
 from sketches.values import FrozenMap, listed, named
@@ -164,7 +164,7 @@ class Commit:
         for place, file in enumerate(chain):
             if not isinstance(file, StateFile):
                 raise InvalidValueError(f"{where} holds {file!r}; give a StateFile")
-            if (file.kind is Kind.BASE) is not (place == 0):
+            if (file.kind is FileKind.BASE) is not (place == 0):
                 raise StateError(f"{where}: a {file.kind} at {place}; give a base, then deltas")
             before = chain[place - 1].batch if place else 0
             if not before <= file.batch <= self.batch:

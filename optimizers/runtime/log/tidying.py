@@ -9,7 +9,7 @@ from optimizers.runtime.log.cleaning import COMPACTED, cut_off, garbage
 from optimizers.runtime.log.commit_log import COMMITS, PLANS, Log, commit_name, plan_name
 from optimizers.runtime.log.records import Commit
 from optimizers.runtime.state.file import FOLDER as STATE
-from optimizers.runtime.state.file import Attempt, Kind, StateFile, read_states, write_state
+from optimizers.runtime.state.file import Attempt, FileKind, StateFile, read_states, write_state
 
 OUTPUT = "output"
 
@@ -93,4 +93,4 @@ def _in_one(log: Log, files: tuple[StateFile, ...], attempt: Attempt) -> tuple[S
     if len(files) < 2:
         return files
     rows = read_states(log.location, files)
-    return (write_state(log.location, attempt, rows, kind=Kind.BASE),)
+    return (write_state(log.location, attempt, rows, kind=FileKind.BASE),)

@@ -21,7 +21,7 @@ _PART = 8  # of the keys are tried
 _MOST = 1 << 12  # tuples or so; what grows with them is seen in whole batches
 
 
-class Part(NamedTuple):
+class TriedPart(NamedTuple):
     """A part of a batch.
 
     Attributes:
@@ -55,7 +55,7 @@ def turn_of(batch: int, instance: int, parallelism: int) -> int | None:
 
 def part_of(
     turn: int, instances: int, numbers: NDArray[np.int64], places: Codes, state: pa.Table | None
-) -> Part | None:
+) -> TriedPart | None:
     """Return the part of a batch that is to be tried; None of a batch of less than two keys.
 
     Args:
@@ -79,9 +79,9 @@ def part_of(
     if kind == 1:
         rows = rows[::4]
     if state is None or kind == 2:
-        return Part(rows, None if state is None else state.slice(0, 0))
+        return TriedPart(rows, None if state is None else state.slice(0, 0))
     known = places_of(state)
     start = int(np.searchsorted(known, places[first])) if first else 0
     last = first + width
     end = int(np.searchsorted(known, places[last])) if last < len(places) else len(known)
-    return Part(rows, state.slice(start, end - start))
+    return TriedPart(rows, state.slice(start, end - start))

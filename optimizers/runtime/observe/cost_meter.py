@@ -26,7 +26,7 @@ from optimizers.runtime.observe.busy_clock import BusyClock
 from optimizers.runtime.observe.call_mode import SCHEMA, CallMode
 from optimizers.runtime.observe.cost_tally import CostTally, KeyedRows, Seconds
 from optimizers.runtime.observe.observation import EACH, MEAN, Observation, Seen, Sighting
-from optimizers.runtime.work import Ticket, Work
+from optimizers.runtime.work import JobContext, Ticket
 from optimizers.statistics import Probe
 
 Clock = Callable[[], float]
@@ -41,7 +41,7 @@ _RUN = 128  # tuples of one key that are handed over at once
 _CUT = 1 << 10  # tuples that are handed on together
 
 
-def meter_for(work: Work, ticket: Ticket, operator: str) -> "CostMeter | None":
+def meter_for(work: JobContext, ticket: Ticket, operator: str) -> "CostMeter | None":
     """Return what measures the costs at an instance; None where they are not observed."""
     function = work.topology.operator(operator).function()
     keys = (edge.key for edge in work.topology.inputs(operator))

@@ -13,7 +13,7 @@ from optimizers.operators import Edge
 from optimizers.runtime.observe.adding_up import added_up, heaviest, joined
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.task.key_reader import key_batch, namable_keys, reworded
-from optimizers.runtime.work import PACKED_AT_ONCE, Work
+from optimizers.runtime.work import PACKED_AT_ONCE, JobContext
 from optimizers.statistics import Probe
 from sketches.arrays import Parts
 from sketches.key_identity import distinct
@@ -37,7 +37,7 @@ class EdgeProbe:
         sender: the number of who sends.
     """
 
-    def __init__(self, work: Work, edge: Edge, sender: int) -> None:
+    def __init__(self, work: JobContext, edge: Edge, sender: int) -> None:
         self._looked_at = work.looked_at(edge.source)
         self._turn = sender
         self._tuples = 0
@@ -67,7 +67,7 @@ class EdgeProbe:
 class _Hop:
     """What was seen of the tuples of an edge that come from one keyed operator."""
 
-    def __init__(self, work: Work, first: str, edge: Edge, wanted: frozenset[Probe]) -> None:
+    def __init__(self, work: JobContext, first: str, edge: Edge, wanted: frozenset[Probe]) -> None:
         before = work.topology.operator(first)
         self._names = first, edge.target
         self._before = before.key_columns
@@ -158,7 +158,9 @@ class KeysSeen:
     named: tuple[Sighting, ...] = ()
 
     @classmethod
-    def of(cls, work: Work, operator: str, rows: pa.Table, counts: NDArray[np.int64]) -> "KeysSeen":
+    def of(
+        cls, work: JobContext, operator: str, rows: pa.Table, counts: NDArray[np.int64]
+    ) -> "KeysSeen":
         """Count the keys of an operator, the heaviest by name.
 
         Args:

@@ -35,7 +35,7 @@ _ATTEMPT = re.compile(r"[A-Za-z0-9_-]+")
 _PATH = re.compile(rf"{FOLDER}/[^/]+/\d{{10}}-\d+-[A-Za-z0-9_-]+\.arrow")
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """The kinds of state files."""
 
     BASE = "base"
@@ -63,7 +63,7 @@ class StateFile:
     rows: int
     bytes: int
     checksum: int
-    kind: Kind
+    kind: FileKind
 
     def __post_init__(self) -> None:
         if not _PATH.fullmatch(self.path) or self.path.split("/")[1] in {".", ".."}:
@@ -76,7 +76,7 @@ class StateFile:
 
     def after(self, files: tuple["StateFile", ...]) -> tuple["StateFile", ...]:
         """Return the files of an instance after this one is written."""
-        return (self,) if self.kind is Kind.BASE else (*files, self)
+        return (self,) if self.kind is FileKind.BASE else (*files, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as JSON types."""
@@ -148,7 +148,9 @@ class Attempt:
         return f"{folder_of(self.operator)}/{self.stem}.arrow"
 
 
-def write_state(location: Location, attempt: Attempt, rows: pa.Table, *, kind: Kind) -> StateFile:
+def write_state(
+    location: Location, attempt: Attempt, rows: pa.Table, *, kind: FileKind
+) -> StateFile:
     """Write a file of state.
 
     Args:
@@ -162,7 +164,7 @@ def write_state(location: Location, attempt: Attempt, rows: pa.Table, *, kind: K
         CheckpointError: it cannot be written, or another attempt has this name.
     """
     check_rows(rows)
-    if kind is Kind.BASE and GONE in rows.column_names:
+    if kind is FileKind.BASE and GONE in rows.column_names:
         raise StateError(f"a base has no column {GONE!r}; leave out the keys that are gone")
     content = _packed(rows)
     location.write_once(attempt.path, content)
@@ -225,7 +227,7 @@ def should_rewrite(files: Sequence[StateFile]) -> bool:
     when there are too many of them. So reading a state never takes much more than twice its size,
     in few files.
     """
-    if not files or files[0].kind is not Kind.BASE:
+    if not files or files[0].kind is not FileKind.BASE:
         return True
     changes = files[1:]
     return len(changes) > MOST_DELTAS or sum(file.bytes for file in changes) > files[0].bytes
@@ -256,8 +258,8 @@ def _damaged(location: Location, file: StateFile, what: str) -> CheckpointError:
     )
 
 
-def _kind(kind: object) -> Kind:
+def _kind(kind: object) -> FileKind:
     try:
-        return Kind(kind)  # type: ignore[arg-type]  # refuses what is none
+        return FileKind(kind)  # type: ignore[arg-type]  # refuses what is none
     except ValueError:
         raise InvalidValueError(f"kind={kind!r} is neither 'base' nor 'delta'") from None

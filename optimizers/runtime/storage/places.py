@@ -21,7 +21,7 @@ _HERE = "localhost"  # by RFC 8089, in a URI of a file, as good as no host
 _AZURE = "dfs.core.windows.net"  # where accounts are that are in no other cloud, as for pyarrow
 
 
-class Kind(Enum):
+class StorageKind(Enum):
     """Kinds of storage, by how they are reached."""
 
     LOCAL = "a folder that is mounted"
@@ -32,26 +32,26 @@ class Kind(Enum):
 
 
 KINDS = {
-    "file": Kind.LOCAL,
-    "dbfs": Kind.LOCAL,
-    "s3": Kind.S3,
-    "s3a": Kind.S3,
-    "s3n": Kind.S3,
-    "gs": Kind.GCS,
-    "gcs": Kind.GCS,
-    "abfs": Kind.AZURE,
-    "abfss": Kind.AZURE,
-    "hdfs": Kind.HADOOP,
-    "viewfs": Kind.HADOOP,
+    "file": StorageKind.LOCAL,
+    "dbfs": StorageKind.LOCAL,
+    "s3": StorageKind.S3,
+    "s3a": StorageKind.S3,
+    "s3n": StorageKind.S3,
+    "gs": StorageKind.GCS,
+    "gcs": StorageKind.GCS,
+    "abfs": StorageKind.AZURE,
+    "abfss": StorageKind.AZURE,
+    "hdfs": StorageKind.HADOOP,
+    "viewfs": StorageKind.HADOOP,
 }
 """The kind of storage of each scheme."""
 
-_PYARROW = {Kind.S3: "s3", Kind.GCS: "gs"}
-_SPARK = {Kind.S3: "s3a", Kind.GCS: "gs"}
+_PYARROW = {StorageKind.S3: "s3", StorageKind.GCS: "gs"}
+_SPARK = {StorageKind.S3: "s3a", StorageKind.GCS: "gs"}
 _HOST = {
-    Kind.S3: "a bucket, as in s3://bucket/folder",
-    Kind.GCS: "a bucket, as in gs://bucket/folder",
-    Kind.AZURE: "container and account, as in "
+    StorageKind.S3: "a bucket, as in s3://bucket/folder",
+    StorageKind.GCS: "a bucket, as in gs://bucket/folder",
+    StorageKind.AZURE: "container and account, as in "
     "abfss://container@account.dfs.core.windows.net/folder",
 }
 
@@ -70,7 +70,7 @@ class Place:
         options: options for pyarrow in the URI.
     """
 
-    kind: Kind
+    kind: StorageKind
     scheme: str
     host: str
     path: str
@@ -88,7 +88,7 @@ class Place:
         found = _URI.fullmatch(root)
         if found is None:
             # Absolute, as another process may work in another folder.
-            return cls(Kind.LOCAL, "file", "", os.path.abspath(root))  # noqa: PTH100
+            return cls(StorageKind.LOCAL, "file", "", os.path.abspath(root))  # noqa: PTH100
         scheme, rest = found[1].lower(), found[2]
         if scheme not in KINDS:
             raise CheckpointError(
@@ -98,7 +98,7 @@ class Place:
             )
         kind = KINDS[scheme]
         options = ""
-        if kind is not Kind.LOCAL:
+        if kind is not StorageKind.LOCAL:
             rest, _, options = rest.partition("?")
         authority, path = "", rest
         if rest.startswith("//"):
@@ -117,9 +117,9 @@ class Place:
         """The folder by its own file system's name, in pyarrow's form."""
         if self.scheme == "dbfs":
             return self.path if self.path.startswith(_VOLUMES) else f"/dbfs{self.path}".rstrip("/")
-        if self.kind is Kind.AZURE:
+        if self.kind is StorageKind.AZURE:
             return f"{self.user}{self.path}".rstrip("/")
-        if self.kind in {Kind.S3, Kind.GCS}:
+        if self.kind in {StorageKind.S3, StorageKind.GCS}:
             return f"{self.host}{self.path}".rstrip("/")
         return self.path
 
@@ -155,7 +155,7 @@ class Place:
     def uri(self) -> str:
         """The URI by which pyarrow finds the file system, of a place that is not local."""
         account, _, cloud = self.host.partition(".")
-        if self.kind is Kind.AZURE and cloud != _AZURE:  # else pyarrow takes it for a server
+        if self.kind is StorageKind.AZURE and cloud != _AZURE:  # else pyarrow takes it for a server
             blobs, dfs = self.servers
             named = {"blob_storage_authority": blobs, "dfs_storage_authority": dfs}
             options = FrozenMap({**self.options, **named})
@@ -169,12 +169,12 @@ class Place:
 
     def __str__(self) -> str:
         """Return the place as it may be shown: no secrets, no options."""
-        if self.kind is Kind.LOCAL:
+        if self.kind is StorageKind.LOCAL:
             return self.folder
         return self._plainly(self.scheme)
 
     def _plainly(self, scheme: str) -> str:
-        authority = self._authority(None) if self.kind is Kind.AZURE else self.host
+        authority = self._authority(None) if self.kind is StorageKind.AZURE else self.host
         if not authority:
             return f"{scheme}:{self.path}"
         return f"{scheme}://{authority}{self.path.rstrip('/')}"
@@ -191,15 +191,15 @@ class Place:
 
     def _check(self, root: str) -> None:
         wanted = _HOST.get(self.kind)
-        if wanted and (not self.host or (self.kind is Kind.AZURE and not self.user)):
+        if wanted and (not self.host or (self.kind is StorageKind.AZURE and not self.user)):
             raise CheckpointError(f"{_shown(root)!r} is not whole: it needs {wanted}")
-        if self.kind is Kind.AZURE and "dfs" not in self.host.split(".")[1:-1]:
+        if self.kind is StorageKind.AZURE and "dfs" not in self.host.split(".")[1:-1]:
             raise CheckpointError(f"{_shown(root)!r} is not as Spark has it: it needs {wanted}")
-        if self.kind is Kind.LOCAL and self.host:
+        if self.kind is StorageKind.LOCAL and self.host:
             raise CheckpointError(
                 f"{root!r} names the host {self.host!r}; a folder is {self.scheme}:///folder"
             )
-        if self.kind in {Kind.LOCAL, Kind.HADOOP} and not self.path.startswith("/"):
+        if self.kind in {StorageKind.LOCAL, StorageKind.HADOOP} and not self.path.startswith("/"):
             raise CheckpointError(
                 f"{root!r} does not say which folder; write {self.scheme}:///folder"
             )

@@ -9,17 +9,17 @@ from optimizers.layout import Instance
 from optimizers.operators import columns_of
 from optimizers.runtime.task.parcels import Parcel
 from optimizers.runtime.task.shared_parcels import in_order
-from optimizers.runtime.work import Work
+from optimizers.runtime.work import JobContext
 
 
-def check_address(work: Work, instance: Instance, parcel: Parcel) -> None:
+def check_address(work: JobContext, instance: Instance, parcel: Parcel) -> None:
     """Refuse a parcel for another instance: its sender would take it for delivered."""
     target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
     if target != instance:
         raise _astray(parcel, target, f"came to {instance}")
 
 
-def sent_on(work: Work, stage: int, parcel: Parcel) -> Parcel:
+def sent_on(work: JobContext, stage: int, parcel: Parcel) -> Parcel:
     """Return a parcel for a later stage, with the task of the next one that it goes through."""
     target = Instance(work.topology.edges[parcel.edge].target, parcel.target)
     if target.number >= work.topology.operator(target.operator).parallelism:
@@ -34,7 +34,9 @@ def _astray(parcel: Parcel, target: Instance, where: str) -> DeliveryError:
     )
 
 
-def unpacked_parcels(work: Work, parcels: Sequence[Parcel]) -> Iterator[tuple[Parcel, pa.Table]]:
+def unpacked_parcels(
+    work: JobContext, parcels: Sequence[Parcel]
+) -> Iterator[tuple[Parcel, pa.Table]]:
     """Yield the tuples of parcels, each with a parcel that says where they are from."""
     if work.settings.shared_batches:
         unpacked = in_order(parcels)
@@ -44,7 +46,7 @@ def unpacked_parcels(work: Work, parcels: Sequence[Parcel]) -> Iterator[tuple[Pa
         yield parcel, _with_names(work, parcel, tuples)
 
 
-def _with_names(work: Work, parcel: Parcel, tuples: pa.Table) -> pa.Table:
+def _with_names(work: JobContext, parcel: Parcel, tuples: pa.Table) -> pa.Table:
     """Return tuples with their keys named as the operator names them."""
     edge = work.topology.edges[parcel.edge]
     target = work.topology.operator(edge.target)

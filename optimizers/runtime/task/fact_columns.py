@@ -61,7 +61,7 @@ class Ragged(NamedTuple):
         return np.split(self.values, self.ends[:-1]) if len(self.lengths) else []
 
 
-class Kind(ABC):
+class ColumnKind(ABC):
     """A kind of facts: how a column of them is built, and taken apart into buffers."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Kind(ABC):
 
 
 @dataclass(frozen=True)
-class Number(Kind):
+class Number(ColumnKind):
     """One number of each task."""
 
     kind: Any
@@ -122,7 +122,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Vector(Kind):
+class Vector(ColumnKind):
     """A vector of each task, as long as it likes."""
 
     kind: Any
@@ -198,14 +198,14 @@ class Document(Text):
         return [self.parse(json.loads(text)) if text else self.nothing() for text in texts]
 
 
-def kinds_of(report: type) -> dict[str, Kind]:
+def kinds_of(report: type) -> dict[str, ColumnKind]:
     """Return the kind of each fact of a report: of its fields that are annotated with one."""
     hints = get_type_hints(report, include_extras=True)
     return {
         name: kind
         for name, hint in hints.items()
         for kind in getattr(hint, "__metadata__", ())
-        if isinstance(kind, Kind)
+        if isinstance(kind, ColumnKind)
     }
 
 

@@ -22,7 +22,7 @@ from optimizers.runtime.state.keys import Match, keys_at, match
 from optimizers.runtime.state.merge import replaced
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.key_reader import key_batch
-from optimizers.runtime.work import Work
+from optimizers.runtime.work import JobContext
 from optimizers.statistics import Probe
 from sketches.arrays import Codes, Floats, Parts
 
@@ -66,7 +66,7 @@ class Folding:
         instance: which instance.
     """
 
-    work: Work
+    work: JobContext
     instance: Instance
 
     def folded(

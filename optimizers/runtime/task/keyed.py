@@ -24,7 +24,7 @@ from optimizers.runtime.state import cache
 from optimizers.runtime.state.changes import in_order, marked, merged
 from optimizers.runtime.state.file import (
     Attempt,
-    Kind,
+    FileKind,
     StateFile,
     read_state,
     read_states,
@@ -39,7 +39,7 @@ from optimizers.runtime.task.fact_columns import no_reals, no_wholes
 from optimizers.runtime.task.folding import Folded, Folding, harmless
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.untyped import with_types
-from optimizers.runtime.work import Ticket, Work
+from optimizers.runtime.work import JobContext, Ticket
 from optimizers.statistics import Probe
 from sketches.arrays import Floats, Parts
 
@@ -143,7 +143,7 @@ class KeyedInstance:
         done: what was done, for the report.
     """
 
-    work: Work
+    work: JobContext
     ticket: Ticket
     instance: Instance
     attempt: Attempt
@@ -414,7 +414,7 @@ class KeyedInstance:
             self.work.location,
             self.attempt,
             state if whole else last_of_each(changes),
-            kind=Kind.BASE if whole else Kind.DELTA,
+            kind=FileKind.BASE if whole else FileKind.DELTA,
         )
         self.done.state = file
         self.done.state_rows = len(state)

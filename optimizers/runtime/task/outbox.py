@@ -19,14 +19,14 @@ from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.key_reader import key_batch
 from optimizers.runtime.task.outgoing_edges import (
     Buffers,
+    EdgeSpread,
     OutgoingEdge,
-    Spread,
     buffers_of,
     in_one,
 )
 from optimizers.runtime.task.parcels import Parcel, checksum, packed
 from optimizers.runtime.task.shared_parcels import numbered
-from optimizers.runtime.work import PACKED_AT_ONCE, Work
+from optimizers.runtime.work import PACKED_AT_ONCE, JobContext
 from sketches.arrays import Floats, Parts
 
 Sieve: TypeAlias = Callable[[pa.Table, Edge, Sequence[str], Operator], pa.Table]
@@ -60,7 +60,7 @@ class Outbox:
 
     def __init__(  # noqa: PLR0913
         self,
-        work: Work,
+        work: JobContext,
         edges: Sequence[Edge],
         instance: Instance,
         sender: int,
@@ -87,7 +87,7 @@ class Outbox:
         counts = [out_edge.target.parallelism for out_edge in self._outgoing]
         node = layout.node_of(instance)
         self._spreads = [
-            Spread.of(pool, self._outgoing, sender, work, node)
+            EdgeSpread.of(pool, self._outgoing, sender, work, node)
             for pool in pools_of(counts, alike=alike)
         ]
         self._matrix: Buffers | None = None
@@ -180,7 +180,7 @@ class Outbox:
 
     def _routed(
         self,
-        spread: Spread,
+        spread: EdgeSpread,
         table: pa.Table,
         groups: Parts | None,
         read: dict[tuple[str, ...], KeyBatch],
@@ -199,7 +199,7 @@ class Outbox:
         return tuples, targets
 
     def _keyed(
-        self, table: pa.Table, spread: Spread, read: dict[tuple[str, ...], KeyBatch]
+        self, table: pa.Table, spread: EdgeSpread, read: dict[tuple[str, ...], KeyBatch]
     ) -> tuple[pa.Table, KeyBatch | None]:
         """Return the tuples whose keys can be read, with those; None if there are none left."""
         keys = read.get(spread.columns)
@@ -216,7 +216,7 @@ class Outbox:
         read[spread.columns] = keys
         return table, keys
 
-    def _each_told(self, sieve: Sieve, table: pa.Table, spread: Spread) -> pa.Table:
+    def _each_told(self, sieve: Sieve, table: pa.Table, spread: EdgeSpread) -> pa.Table:
         """Return the tuples that a sieve leaves; each edge's target is told of the others."""
         tuples = table
         for out_edge in spread.outgoing:

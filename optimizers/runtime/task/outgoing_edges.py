@@ -21,7 +21,7 @@ from optimizers.runtime.observe.group_loads import BytesOut
 from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.parcels import Parcel
-from optimizers.runtime.work import Work
+from optimizers.runtime.work import JobContext
 from optimizers.statistics import Probe
 from sketches.arrays import Floats, Parts
 
@@ -42,7 +42,9 @@ class OutgoingEdge:
         probe: what is observed of its tuples.
     """
 
-    def __init__(self, work: Work, edge: Edge, sender: int, place: str, sent: FlowCounter) -> None:
+    def __init__(
+        self, work: JobContext, edge: Edge, sender: int, place: str, sent: FlowCounter
+    ) -> None:
         layout, topology = work.layout, work.topology
         self.edge = edge
         self.target = topology.operator(edge.target)
@@ -132,14 +134,14 @@ def in_one(tuples: pa.Table) -> pa.RecordBatch:
 Buffers: TypeAlias = PoolBuffers[pa.Table, pa.RecordBatch]
 
 
-def buffers_of(pool: Pool, work: Work, source: str) -> Buffers:
+def buffers_of(pool: Pool, work: JobContext, source: str) -> Buffers:
     """Return the buffers of a pool of one who sends, with the limits of its parcels."""
     largest = work.batch.get(source, work.settings.parcel)
     return PoolBuffers(pool, FlushRules(largest, work.settings.parcel_bytes), OfArrow())
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class EdgeSpread:
     """The buffers of edges that spread tuples alike, and how they do."""
 
     buffers: Buffers
@@ -151,7 +153,7 @@ class Spread:
 
     @classmethod
     def of(
-        cls, pool: Pool, outgoing: Sequence[OutgoingEdge], sender: int, work: Work, node: str
+        cls, pool: Pool, outgoing: Sequence[OutgoingEdge], sender: int, work: JobContext, node: str
     ) -> Self:
         """Return the buffers of some edges; any one of them says where tuples go."""
         buffers = buffers_of(pool, work, outgoing[0].edge.source)

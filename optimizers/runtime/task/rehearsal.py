@@ -14,11 +14,11 @@ from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.keyed import Tried
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.parcels import checksum, packed
-from optimizers.runtime.work import Work
+from optimizers.runtime.work import JobContext
 
 _MOST = 16  # parcels that are packed for it
 
-Sender: TypeAlias = tuple[Work, Instance, int, Attempt, str]
+Sender: TypeAlias = tuple[JobContext, Instance, int, Attempt, str]
 """The job, the instance, the number of its parcels, its attempt, and where it runs."""
 
 

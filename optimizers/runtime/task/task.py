@@ -40,7 +40,7 @@ from optimizers.runtime.task.parcels import (
 from optimizers.runtime.task.rehearsal import rehearse
 from optimizers.runtime.task.reports import TaskReport
 from optimizers.runtime.task.user_errors import raised_by
-from optimizers.runtime.work import Ticket, Work, stateless_function
+from optimizers.runtime.work import JobContext, Ticket, stateless_function
 from sketches.arrays import Floats, Parts
 
 
@@ -59,7 +59,7 @@ Arrival: TypeAlias = tuple[pa.RecordBatch, Edge | None]
 
 
 def run_source(  # noqa: PLR0913
-    work: Work,
+    work: JobContext,
     ticket: Ticket,
     source: str,
     sender: int,
@@ -85,7 +85,7 @@ def run_source(  # noqa: PLR0913
 
 
 def run_task(  # noqa: PLR0913
-    work: Work,
+    work: JobContext,
     ticket: Ticket,
     stage: int,
     task: int,
@@ -111,7 +111,11 @@ def run_task(  # noqa: PLR0913
 
 
 def _parcels(
-    work: Work, stage: int, instance: Instance, worker: "Worker", batches: Iterable[pa.RecordBatch]
+    work: JobContext,
+    stage: int,
+    instance: Instance,
+    worker: "Worker",
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[Sending]:
     mine: list[Parcel] = []
     reports: list[Parcel] = []
@@ -154,7 +158,7 @@ class Worker:
 
     def __init__(  # noqa: PLR0913
         self,
-        work: Work,
+        work: JobContext,
         ticket: Ticket,
         instance: Instance,
         sender: int,

@@ -46,7 +46,7 @@ class Load:
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
+class TupleBatch:
     """Tuples of one sender that leave together: for one instance by each edge of a pool.
 
     Attributes:
@@ -62,7 +62,7 @@ class Batch:
         cause: which of those that leave at one time it is, see `events.loop`.
     """
 
-    pool: "Pool"
+    pool: "EdgePool"
     sender: int
     instances: tuple[int, ...]
     conversations: list[Conversation | None]
@@ -84,7 +84,7 @@ class Batch:
         ]
 
 
-class Pool:
+class EdgePool:
     """The batches that some edges out of an operator share, and that are not full.
 
     Args:
@@ -97,9 +97,9 @@ class Pool:
 
     def __init__(self, edges: Sequence[EventEdge]) -> None:
         self.edges = tuple(edges)
-        self.open: dict[tuple[int, ...], Batch] = {}
+        self.open: dict[tuple[int, ...], TupleBatch] = {}
 
-    def put(self, sender: int, chosen: Sequence[tuple[int, Message]], row: int) -> Batch:
+    def put(self, sender: int, chosen: Sequence[tuple[int, Message]], row: int) -> TupleBatch:
         """Put a tuple into its batch.
 
         Args:
@@ -123,21 +123,21 @@ class Pool:
         batch.size += edges[0].sizes[row]
         return batch
 
-    def _begun(self, sender: int, *instances: int) -> Batch:
+    def _begun(self, sender: int, *instances: int) -> TupleBatch:
         conversations = [edge.conversation for edge in self.edges]
         carried: list[list[Message]] = [[] for _ in self.edges]
-        batch = Batch(self, sender, instances, conversations, carried)
+        batch = TupleBatch(self, sender, instances, conversations, carried)
         for edge in self.edges:
             edge.flow.parcels += edge.rules.rows > 1
         self.open[sender, *instances] = batch
         return batch
 
-    def close(self, batch: Batch, now: float) -> None:
+    def close(self, batch: TupleBatch, now: float) -> None:
         """Let no more tuples into a batch."""
         batch.closed = now
         del self.open[batch.sender, *batch.instances]
 
-    def waiting(self) -> list[Batch]:
+    def waiting(self) -> list[TupleBatch]:
         """Return the batches that are not full, by sender and instances."""
         return [self.open[ends] for ends in sorted(self.open)]
 

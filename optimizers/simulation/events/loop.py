@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from grouping.feedback import Message
-from optimizers.simulation.events.batches import Batch, Load, Pool
+from optimizers.simulation.events.batches import EdgePool, Load, TupleBatch
 from optimizers.simulation.events.cores import Cores
 from optimizers.simulation.events.edges import EventEdge
 from optimizers.simulation.events.operators import EventOperator, Item
@@ -108,7 +108,7 @@ class Events:
         for operator, instance in self._cores.fit(cores):
             self._work(operator, instance)
 
-    def expire(self, pool: Pool) -> None:
+    def expire(self, pool: EdgePool) -> None:
         """Let all open batches of a pool leave, as soon as their senders can."""
         for batch in pool.waiting():
             pool.close(batch, self.now)
@@ -300,7 +300,7 @@ class Events:
                 self._finish(operator, instance)
         self._end_if_over(operator)
 
-    def _offer(self, pool: Pool, sender: int, row: int, clock: float) -> float:
+    def _offer(self, pool: EdgePool, sender: int, row: int, clock: float) -> float:
         """Put a tuple into its batch, send that if it is full, and return when that is done."""
         chosen = [self._choose(edge, sender, row) for edge in pool.edges]
         batch = pool.put(sender, chosen, row)
@@ -337,7 +337,7 @@ class Events:
         if conversation is not None:
             conversation.receive(sender, message, time)
 
-    def _waited(self, batch: Batch) -> None:
+    def _waited(self, batch: TupleBatch) -> None:
         """Send a batch that has waited long enough, or let it be sent when its sender is idle."""
         if batch.closed is not None:
             return
@@ -346,7 +346,7 @@ class Events:
         if not operator.busy[batch.sender]:
             self._go_on(operator, batch.sender)
 
-    def _send_when_idle(self, batch: Batch, cause: int) -> None:
+    def _send_when_idle(self, batch: TupleBatch, cause: int) -> None:
         """Send a batch as soon as its sender is idle, which must be where that costs anything."""
         if self._network.charges:
             batch.cause = cause
@@ -354,7 +354,7 @@ class Events:
         else:
             self._ship(batch, cause, self.now)
 
-    def _ship(self, batch: Batch, cause: int, clock: float) -> float:
+    def _ship(self, batch: TupleBatch, cause: int, clock: float) -> float:
         """Let a batch leave for each of its instances, and return when its sender is done."""
         if batch.closed is None:
             batch.pool.close(batch, self.now)

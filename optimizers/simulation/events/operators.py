@@ -7,7 +7,7 @@ import numpy as np
 
 from grouping.feedback import Message
 from optimizers.simulation.events.backlog import EventBacklog
-from optimizers.simulation.events.batches import Batch, Pool
+from optimizers.simulation.events.batches import EdgePool, TupleBatch
 from optimizers.simulation.events.edges import EventEdge
 from optimizers.simulation.queues.conversation import Conversation
 from optimizers.simulation.queues.queue import OperatorQueues
@@ -78,7 +78,7 @@ class EventOperator:
         self.works = works
         self.into: list[EventEdge] = []
         self.out: list[EventEdge] = []
-        self.pools: list[Pool] = []
+        self.pools: list[EdgePool] = []
         self.counts: list[int] | None = None if counts is None else counts.tolist()
         self.seconds: list[float] = operator_queue.seconds.tolist()
         self.rates: list[float] = []
@@ -87,7 +87,7 @@ class EventOperator:
         self.busy: list[bool] = []
         self.free: list[float] = []
         self.since: list[float | None] = []
-        self.late: list[deque[Batch]] = []
+        self.late: list[deque[TupleBatch]] = []
         self.backlog = EventBacklog()
         self.left = 0
         self.ended = False

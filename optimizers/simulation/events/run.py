@@ -11,7 +11,7 @@ from optimizers.operators import EdgeName
 from optimizers.plan import Plan
 from optimizers.simulation.edges import EdgeRun
 from optimizers.simulation.events.backlog import CurrentTruth
-from optimizers.simulation.events.batches import Load, Pool, pooled
+from optimizers.simulation.events.batches import EdgePool, Load, pooled
 from optimizers.simulation.events.cores import Cores
 from optimizers.simulation.events.edges import EventEdge
 from optimizers.simulation.events.loop import Events
@@ -133,7 +133,7 @@ class EventRun:
 
     def _pool(self, layout: Layout, changed: Container[EventEdge]) -> None:
         """Let edges share batches as they do from now on; where that is new, open ones leave."""
-        stale: list[Pool] = []
+        stale: list[EdgePool] = []
         for name, operator in self._event_operators.items():
             groups = pooled(name, operator.out, layout, self._network.buffers)
             stay = {pool.edges: pool for pool in operator.pools if pool.edges in groups}
@@ -142,7 +142,7 @@ class EventRun:
                 for pool in operator.pools
                 if pool.edges not in stay or any(edge in changed for edge in pool.edges)
             ]
-            operator.pools = [stay.get(edges) or Pool(edges) for edges in groups]
+            operator.pools = [stay.get(edges) or EdgePool(edges) for edges in groups]
         order = list(self._edges.values())
         for pool in sorted(stale, key=lambda pool: order.index(pool.edges[0])):
             self._events.expire(pool)

@@ -7,7 +7,7 @@ from arrivals import SHAPES, between, changes, run, spike, steady, step
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batching.admission import Admission, FixedPoint, Isotonic, Levels, PidRate, Report
+from batching.admission import BatchReport, FixedPoint, Isotonic, Levels, NextBatch, PidRate
 from batching.admission.isotonic import rising, shortest_stable
 from batching.errors import OverloadError
 from sketches.errors import InvalidValueError
@@ -113,13 +113,13 @@ def test_after_a_burst_batches_are_as_large_as_they_may_be_until_it_is_done():
 
 
 def report(rows, seconds, *, period=1.0, waited=0.0, arrived=None):
-    return Report(rows, seconds, rows if arrived is None else arrived, period, waited)
+    return BatchReport(rows, seconds, rows if arrived is None else arrived, period, waited)
 
 
 def test_pid_limits_nothing_before_two_batches_were_measured():
     state = PidRate(period=1.0)
 
-    assert state.admission == Admission(1.0, math.inf)
+    assert state.admission == NextBatch(1.0, math.inf)
     once = state.after(report(1000, 0.5))
     assert once.admission.rows == math.inf
     assert once.after(report(0, 0.5)).admission.rows == math.inf  # an empty one says nothing
@@ -224,8 +224,8 @@ def test_isotonic_finds_the_shortest_stable_period_of_a_steady_load(load):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Report(-1, 1, 1, 1), "rows=-1"),
-        (lambda: Report(1, 1, 1, 0), "period=0"),
+        (lambda: BatchReport(-1, 1, 1, 1), "rows=-1"),
+        (lambda: BatchReport(1, 1, 1, 0), "period=0"),
         (lambda: PidRate(period=0), "period=0"),
         (lambda: PidRate(period=1, integral=-1), "integral=-1"),
         (lambda: FixedPoint(period=1, usage=1.0), "usage=1.0 is out of range"),

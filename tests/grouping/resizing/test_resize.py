@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grouping.resizing import resize as resizing
-from grouping.resizing.filling import Traffic
+from grouping.resizing.filling import GroupPairs
 from grouping.resizing.resize import Resized, resize
 
 
@@ -40,7 +40,7 @@ def traffic(draw, job):
         random = np.random.default_rng(draw(st.integers(0, 1 << 30)))
         rows = draw(st.integers(0, 60))
         sides = [random.integers(0, len(job[end].groups), rows) for end in ends]
-        found.append(Traffic(ends, *sides, random.exponential(size=rows)))
+        found.append(GroupPairs(ends, *sides, random.exponential(size=rows)))
     return found
 
 
@@ -91,7 +91,7 @@ def test_what_one_instance_lacks_is_spread_over_the_others_and_not_put_on_the_ne
     near = Resized(np.zeros(1, np.int32), np.array([3], np.int32), np.array([41.0]), 1)
     old = np.array([0] + [1] * 20 + [2] * 20, np.int32)
     far = Resized(old, np.array([0, 1, 2, 3], np.int32), np.ones(41), 3)
-    talk = Traffic((0, 1), np.zeros(41, np.int64), np.arange(41), np.ones(41))
+    talk = GroupPairs((0, 1), np.zeros(41, np.int64), np.arange(41), np.ones(41))
 
     _, after = resize([near, far], [talk])
 
@@ -136,7 +136,7 @@ def test_groups_that_talk_to_each_other_move_together(before, after, each, seed)
     nodes = np.arange(after, dtype=np.int32)
     job = [Resized(of, nodes, np.ones(groups), before) for of in (old, second)]
 
-    left, right = resize(job, [Traffic((0, 1), partner, order, np.ones(groups))])
+    left, right = resize(job, [GroupPairs((0, 1), partner, order, np.ones(groups))])
 
     assert (left == right[order]).all()
 
@@ -146,7 +146,7 @@ def test_communities_of_groups_move_as_a_whole():
     old = even(12, 2)
     of = np.array([0, 0, 0, 0, 2, 2, 2, 2, 1, 1, 1, 1])  # the community of each group
     cells = np.argwhere(of[:, None] == of[None, :])
-    talk = Traffic((0, 1), cells[:, 0], cells[:, 1], np.ones(len(cells)))
+    talk = GroupPairs((0, 1), cells[:, 0], cells[:, 1], np.ones(len(cells)))
     job = [Resized(old, np.arange(3, dtype=np.int32), np.ones(12), 2)] * 2
 
     left, right = resize(job, [talk])
@@ -157,7 +157,7 @@ def test_communities_of_groups_move_as_a_whole():
 def test_between_instances_of_one_node_it_is_load_that_counts():
     loads = np.array([3.0, 1.0, 1.0, 1.0])
     job = [Resized(np.zeros(4, np.int32), np.zeros(2, np.int32), loads, 1)] * 2
-    talk = Traffic((0, 1), np.arange(4), np.arange(4), np.ones(4))
+    talk = GroupPairs((0, 1), np.arange(4), np.arange(4), np.ones(4))
 
     for groups in resize(job, [talk]):
         assert [3.0, 3.0] == np.bincount(groups, loads).tolist()
@@ -166,7 +166,7 @@ def test_between_instances_of_one_node_it_is_load_that_counts():
 def test_an_operator_that_is_not_resized_draws_groups_to_where_it_is():
     fixed = Resized(np.array([0, 1], np.int32), np.array([0, 1], np.int32), np.ones(2), 2)
     grown = Resized(np.zeros(4, np.int32), np.array([0, 1], np.int32), np.ones(4), 1)
-    talk = Traffic((0, 1), np.array([0, 1, 0, 1]), np.array([0, 1, 2, 3]), np.ones(4))
+    talk = GroupPairs((0, 1), np.array([0, 1, 0, 1]), np.array([0, 1, 2, 3]), np.ones(4))
 
     there, moved = resize([fixed, grown], [talk])
 

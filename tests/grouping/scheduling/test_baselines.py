@@ -21,7 +21,7 @@ from grouping.groupings import (
 )
 from grouping.scheduling.baseline_dispatchers import Acknowledgement, PairDraws
 from grouping.scheduling.baselines import FullKnowledge, ShortestQueue, TwoChoices
-from grouping.scheduling.online_shuffle.messages import Answer
+from grouping.scheduling.online_shuffle.messages import LoadAnswer
 from sketches.errors import CorruptDataError, InvalidValueError
 from sketches.keys import as_keys
 
@@ -372,7 +372,7 @@ def test_work_that_rounding_left_below_none_is_none():
     ("message", "words"),
     [
         (None, "None is not an acknowledgement; let dispatcher and reporter be of one"),
-        (Answer(0, 1, 0.0), "Answer.* is not an acknowledgement"),
+        (LoadAnswer(0, 1, 0.0), "Answer.* is not an acknowledgement"),
         (Acknowledgement(2, 1), "instance=2"),
         (Acknowledgement(0, 2), "done=2 tuples at instance 0, which was sent 1; begin with new"),
     ],

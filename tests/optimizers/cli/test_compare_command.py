@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from optimizers.cli import compare, main
-from optimizers.comparing import Comparison, Difference, Outcome, RunSummary, Step
+from optimizers.comparing import ComparedBatch, Comparison, Difference, Outcome, RunSummary
 from optimizers.control.part_summaries import EdgeSummary, OperatorSummary
 from optimizers.plugins import registered
 from optimizers.simulation import SimulationEngine
@@ -45,7 +45,7 @@ def asked(monkeypatch):
 
     def compared(topology, stream, variants, **options):
         seen.update(options, batches=len(list(stream)), variants=variants)
-        options["watch"](Step(0, "", 0.1))
+        options["watch"](ComparedBatch(0, "", 0.1))
         return seen["result"]
 
     monkeypatch.setattr(command_session, "command_session", session)

@@ -18,7 +18,7 @@ from optimizers import (
     Statistics,
     Topology,
 )
-from optimizers.control.checking import Limits
+from optimizers.control.checking import EngineLimits
 from optimizers.control.loop import ControlLoop, Observed
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary, InstanceSummary
@@ -213,10 +213,10 @@ def test_an_epoch_that_a_new_plan_cuts_short_is_forgotten():
     loop.begin(Layout.of(JOB, cluster, Plan()))
     for _ in range(2):
         loop.hear(summary, tuples=7, plan=Plan())
-        loop.decide(Plan(), Observed(lambda _: SEEN, lambda _: None), Limits())
+        loop.decide(Plan(), Observed(lambda _: SEEN, lambda _: None), EngineLimits())
     for _ in range(2):
         loop.hear(summary, tuples=7, plan=Plan())
-        loop.decide(Plan(), Observed(lambda _: SEEN, lambda _: None), Limits())
+        loop.decide(Plan(), Observed(lambda _: SEEN, lambda _: None), EngineLimits())
     (epoch,) = script.heard[-1].past.epochs
     assert (epoch.batches, epoch.tuples["a"], epoch.nodes, epoch.taken_over) == (
         2,

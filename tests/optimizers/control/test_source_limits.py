@@ -3,13 +3,15 @@
 import pytest
 
 from optimizers import Cluster, Plan, Topology
-from optimizers.control.checking import Limits, check_decision
+from optimizers.control.checking import EngineLimits, check_decision
 from optimizers.errors import PlanError
 from sketches.values import FrozenMap
 
 JOB = Topology.source("s", parallelism=2).also("t").then("a", key="k", after=("s", "t"))
 NODES = Cluster.uniform(2)
-LIMITS = Limits(unsized=FrozenMap({"s": "it is a pipe"}), fixed=FrozenMap({"t": "it is one file"}))
+LIMITS = EngineLimits(
+    unsized=FrozenMap({"s": "it is a pipe"}), fixed=FrozenMap({"t": "it is one file"})
+)
 
 
 def check(decision, current=None):

@@ -17,7 +17,7 @@ from optimizers import Cluster, Fixed, Plan, Topology
 from optimizers.folds import Count, each_row
 from optimizers.layout import Layout
 from optimizers.runtime.storage.location import Location
-from optimizers.runtime.work import Settings, Ticket, Work
+from optimizers.runtime.work import JobContext, Settings, Ticket
 from optimizers.spark import SparkEngine, broadcasts, tasks
 from optimizers.spark.broadcasts import Broadcasts
 from optimizers.spark.tasks import SharedWork
@@ -42,7 +42,7 @@ def work(keys=3):
     table = RoutingTable(range(keys), [0] * keys, 2)
     plan = Plan(routing={"a": table})
     layout = Layout.of(JOB, Cluster.uniform(2), plan)
-    return Work(layout, {}, Location("nowhere"), Settings())
+    return JobContext(layout, {}, Location("nowhere"), Settings())
 
 
 def files_in(session):

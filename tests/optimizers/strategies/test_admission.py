@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from staged_engine import StagedEngine
 
-from batching.admission import PidRate, Report
+from batching.admission import BatchReport, PidRate
 from optimizers import Cluster, Plan, Topology
 from optimizers.batch_time import BatchTime
 from optimizers.errors import InvalidValueError, UnknownNameError
@@ -63,7 +63,7 @@ def test_what_waits_is_let_in_with_an_interval():
 def test_pid_goes_on_from_what_is_admitted():
     """One batch is enough for a correction, as the rate goes on from what was admitted."""
     one = replace(SEEN, batch_times=SEEN.batch_times[:1])
-    state = PidRate(1.0, rate=800.0, speed=800.0).after(Report(1_000, 0.8, 800, 0.8))
+    state = PidRate(1.0, rate=800.0, speed=800.0).after(BatchReport(1_000, 0.8, 800, 0.8))
 
     plan = ask("pid", one, current=Plan(admit={"s": 600, "t": 200}))
 
@@ -75,7 +75,7 @@ def test_pid_admits_less_where_batches_came_late():
     one = replace(SEEN, batch_times=SEEN.batch_times[:1])
     waits = {**SEEN.sources, "s": replace(SEEN.sources["s"], waiting=500)}
     state = PidRate(1.0, rate=800.0, speed=800.0)
-    state = state.after(Report(1_000, 0.8, 800, 0.8, waited=0.4))  # 500 at 1,250 a second
+    state = state.after(BatchReport(1_000, 0.8, 800, 0.8, waited=0.4))  # 500 at 1,250 a second
 
     plan = ask("pid", replace(one, sources=waits), current=Plan(admit={"s": 600, "t": 200}))
 

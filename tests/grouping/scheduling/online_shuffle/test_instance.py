@@ -10,7 +10,7 @@ from online_shuffle_messages import column, shapes
 from grouping.groupings import OnlineShuffle
 from grouping.scheduling.online_shuffle.costs import EstimatedCosts, KeyPlaces, MeasuredCosts
 from grouping.scheduling.online_shuffle.instance import CostWatch
-from grouping.scheduling.online_shuffle.messages import Answer, Question
+from grouping.scheduling.online_shuffle.messages import LoadAnswer, LoadQuestion
 from sketches.cost_sketch import CostSketch
 from sketches.errors import InvalidValueError
 
@@ -78,18 +78,18 @@ def test_an_answer_is_the_work_for_the_sender_that_asked_less_its_estimate():
     instance.executed(0, 7, 2.0, 10.0, None)
     instance.executed(1, 7, 5.0, 15.0, None)
 
-    letters = instance.executed(0, 7, 1.0, 30.0, Question(4, 2.5))
+    letters = instance.executed(0, 7, 1.0, 30.0, LoadQuestion(4, 2.5))
 
-    assert [(0, Answer(instance=1, epoch=4, delta=0.5))] == letters
+    assert [(0, LoadAnswer(instance=1, epoch=4, delta=0.5))] == letters
 
 
 def test_by_the_clock_on_the_wall_an_answer_counts_idle_time_since_the_first_tuple_began():
     instance = OnlineShuffle(wall_clock=True).reporter(1, instances=2, senders=2)
     instance.executed(0, 7, 2.0, 10.0, None)
 
-    letters = instance.executed(1, 7, 1.0, 30.0, Question(4, 2.5))
+    letters = instance.executed(1, 7, 1.0, 30.0, LoadQuestion(4, 2.5))
 
-    assert [(1, Answer(instance=1, epoch=4, delta=22.0 - 2.5))] == letters
+    assert [(1, LoadAnswer(instance=1, epoch=4, delta=22.0 - 2.5))] == letters
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_by_the_clock_on_the_wall_an_answer_counts_idle_time_since_the_first_tup
         ({"code": -1}, "code=-1 is not the code of a key.*as_keys"),
         ({"code": 1 << 64}, "code=18446744073709551616"),
         ({"code": "k"}, "code='k'"),
-        ({"carried": Answer(0, 1, 0.0)}, "carried=Answer.*of one grouping"),
+        ({"carried": LoadAnswer(0, 1, 0.0)}, "carried=Answer.*of one grouping"),
         ({"now": math.nan}, "now=nan"),
     ],
 )
@@ -115,5 +115,5 @@ def test_what_cannot_have_been_executed_is_refused_and_not_counted(changed, word
     with pytest.raises(InvalidValueError, match=words):
         instance.executed(**{**tuples, **changed})
 
-    later = [{**tuples, "seconds": 3.0, "now": 9.0}, {**tuples, "carried": Question(1, 0.5)}]
+    later = [{**tuples, "seconds": 3.0, "now": 9.0}, {**tuples, "carried": LoadQuestion(1, 0.5)}]
     assert [twin.executed(**each) for each in later] == [instance.executed(**e) for e in later]

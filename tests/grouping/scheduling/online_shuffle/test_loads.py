@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grouping.scheduling.online_shuffle.loads import Loads
+from grouping.scheduling.online_shuffle.loads import InstanceLoads
 
 
 class SlowLoads:
@@ -35,7 +35,7 @@ class SlowLoads:
     ),
 )
 def test_the_least_is_found_and_of_equals_whose_turn_is_longest_ago(count, first, steps):
-    slow, fast = SlowLoads(count, first), Loads([0] * count, first=first)
+    slow, fast = SlowLoads(count, first), InstanceLoads([0] * count, first=first)
     for what, instance, load in steps:
         if what == "least":
             slow.give(slow.least(), load)
@@ -51,7 +51,7 @@ def test_the_least_is_found_and_of_equals_whose_turn_is_longest_ago(count, first
 
 
 def test_entries_that_no_longer_hold_do_not_pile_up():
-    loads = Loads([0.0] * 3)
+    loads = InstanceLoads([0.0] * 3)
     for _ in range(1_000):
         loads.change(2, 1.0)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from grouping.groupings import Fields, OnlineShuffle, PartialKey
-from grouping.scheduling.online_shuffle.messages import Answer, Matrices, Question
+from grouping.scheduling.online_shuffle.messages import LoadAnswer, LoadQuestion, Matrices
 from sketches.errors import InvalidValueError
 
 
@@ -34,11 +34,11 @@ def test_a_parameter_out_of_range_is_refused(arguments, words):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Question(0, 1.0), "epoch=0"),
-        (lambda: Question(1, math.nan), "estimate=nan"),
-        (lambda: Answer(-1, 1, 0.0), "instance=-1"),
-        (lambda: Answer(0, 0, 0.0), "epoch=0"),
-        (lambda: Answer(0, 1, math.inf), "delta=inf"),
+        (lambda: LoadQuestion(0, 1.0), "epoch=0"),
+        (lambda: LoadQuestion(1, math.nan), "estimate=nan"),
+        (lambda: LoadAnswer(-1, 1, 0.0), "instance=-1"),
+        (lambda: LoadAnswer(0, 0, 0.0), "epoch=0"),
+        (lambda: LoadAnswer(0, 1, math.inf), "delta=inf"),
         (lambda: Matrices(-1, 1, (1,), (1,), 1), "instance=-1"),
         (lambda: Matrices(0, 0, (1,), (1,), 1), "number=0"),
         (lambda: Matrices(0, 1, (-1,), (1,), 1), r"counts\[0\]=-1"),

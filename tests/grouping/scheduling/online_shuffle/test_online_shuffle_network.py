@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from grouping.groupings import OnlineShuffle
-from grouping.scheduling.online_shuffle.messages import Answer, Matrices, Question
+from grouping.scheduling.online_shuffle.messages import LoadAnswer, LoadQuestion, Matrices
 from sketches.cost_sketch import CostSketch
 from sketches.keys import IntegerKeys
 
@@ -68,7 +68,7 @@ class PlainScheduler:
             self.estimates[chosen] += self.expected(chosen, code)
         self.since += 1
         if self.state == "SEND_ALL":
-            question = Question(self.epoch, self.estimates[chosen])
+            question = LoadQuestion(self.epoch, self.estimates[chosen])
             self.asked.add(chosen)
             self.look()
         elif self.state == "WAIT_ALL" and self.since == self.window:
@@ -114,7 +114,7 @@ class Sent(NamedTuple):
     sender: int
     code: int
     charged: float
-    question: Question | None
+    question: LoadQuestion | None
 
 
 class World:
@@ -174,7 +174,7 @@ class World:
         if question is not None:
             worked = sum(cost(instance, each.code) for each in self.past(instance, sender))
             delta = worked - question.estimate
-            expected.append((sender, Answer(instance, question.epoch, delta)))
+            expected.append((sender, LoadAnswer(instance, question.epoch, delta)))
         if len(self.stretch[instance]) == 2 * self.window:
             self.matrices_sent[instance] += 1
             sketch = CostSketch(**SHAPE)
@@ -201,7 +201,7 @@ class World:
         scheduler.receive(message, now=0.0)
         plain.receive(message)
         if scheduler.estimates != before:
-            assert isinstance(message, Answer)
+            assert isinstance(message, LoadAnswer)
             assert epoch == message.epoch
             assert state in ("SEND_ALL", "WAIT_ALL")
             assert "RUN" == scheduler.state.name

@@ -5,7 +5,7 @@ from online_shuffle_messages import Cheap, matrices
 
 from grouping.groupings import OnlineShuffle
 from grouping.scheduling.online_shuffle.costs import KeyPlaces
-from grouping.scheduling.online_shuffle.messages import Answer, Matrices, Question
+from grouping.scheduling.online_shuffle.messages import LoadAnswer, LoadQuestion, Matrices
 from grouping.scheduling.online_shuffle.scheduler import OnlineShuffleDispatcher
 from sketches.errors import InvalidValueError
 
@@ -27,10 +27,10 @@ def test_a_scheduler_goes_through_its_states_as_worked_out_by_hand():
     # Matrices of both: the next two tuples ask, each is charged first.
     scheduler.receive(matrices(0, a=2.0), 2.0)
     assert "SEND_ALL" == state(scheduler)
-    assert (0, Question(1, 10.0)) == scheduler.dispatch(b, 2.0)
+    assert (0, LoadQuestion(1, 10.0)) == scheduler.dispatch(b, 2.0)
     # An answer that comes while others are still asked is kept (it is lost in their program).
-    scheduler.receive(Answer(0, 1, 1.5), 2.5)
-    assert (1, Question(1, 1.0)) == scheduler.dispatch(a, 3.0)
+    scheduler.receive(LoadAnswer(0, 1, 1.5), 2.5)
+    assert (1, LoadQuestion(1, 1.0)) == scheduler.dispatch(a, 3.0)
     assert ("WAIT_ALL", [10.0, 1.0]) == (state(scheduler), scheduler.estimates)
 
     # To the least estimate, while the other answer is awaited; nothing is corrected before.
@@ -38,7 +38,7 @@ def test_a_scheduler_goes_through_its_states_as_worked_out_by_hand():
     assert (0, None) == scheduler.dispatch(a, 3.0)
     assert (1, None) == scheduler.dispatch(a, 3.0)
     assert [12.0, 12.0] == scheduler.estimates
-    scheduler.receive(Answer(1, 1, -4.0), 4.0)
+    scheduler.receive(LoadAnswer(1, 1, -4.0), 4.0)
     assert ("RUN", [13.5, 8.0]) == (state(scheduler), scheduler.estimates)
 
     assert [(1, None), (0, None)] == [scheduler.dispatch(b, 5.0) for _ in range(2)]
@@ -47,8 +47,8 @@ def test_a_scheduler_goes_through_its_states_as_worked_out_by_hand():
     # New matrices of one instance: its costs are new at once, and all are asked again.
     scheduler.receive(matrices(1, 2, b=20.0), 6.0)
     assert ("SEND_ALL", 2) == (state(scheduler), scheduler.epoch)
-    assert (0, Question(2, 33.5)) == scheduler.dispatch(b, 6.0)
-    assert (1, Question(2, 38.0)) == scheduler.dispatch(b, 6.0)
+    assert (0, LoadQuestion(2, 33.5)) == scheduler.dispatch(b, 6.0)
+    assert (1, LoadQuestion(2, 38.0)) == scheduler.dispatch(b, 6.0)
 
 
 @pytest.fixture
@@ -67,15 +67,20 @@ def test_an_answer_counts_once_and_only_in_its_epoch(waiting):
     waiting.dispatch(Cheap.a, 0.0)
     waiting.dispatch(Cheap.a, 0.0)
 
-    for answer in (Answer(0, 1, 90.0), Answer(0, 2, 1.0), Answer(0, 2, 70.0), Answer(1, 1, 80.0)):
+    for answer in (
+        LoadAnswer(0, 1, 90.0),
+        LoadAnswer(0, 2, 1.0),
+        LoadAnswer(0, 2, 70.0),
+        LoadAnswer(1, 1, 80.0),
+    ):
         waiting.receive(answer, 0.0)
     assert ("WAIT_ALL", [2.0, 2.0]) == (state(waiting), waiting.estimates)
 
-    waiting.receive(Answer(1, 2, 4.0), 0.0)
+    waiting.receive(LoadAnswer(1, 2, 4.0), 0.0)
     assert ("RUN", [3.0, 6.0]) == (state(waiting), waiting.estimates)
 
-    waiting.receive(Answer(1, 2, 60.0), 0.0)
-    waiting.receive(Answer(0, 3, 60.0), 0.0)
+    waiting.receive(LoadAnswer(1, 2, 60.0), 0.0)
+    waiting.receive(LoadAnswer(0, 3, 60.0), 0.0)
     assert ("RUN", [3.0, 6.0]) == (state(waiting), waiting.estimates)
 
 
@@ -87,19 +92,19 @@ def test_matrices_that_are_not_newer_are_passed_over(waiting):
         waiting.receive(matrices(0, number, a=50.0), 0.0)
 
     assert epoch == waiting.epoch
-    assert (0, Question(2, 1.0 + 5.0)) == waiting.dispatch(Cheap.a, 0.0)
+    assert (0, LoadQuestion(2, 1.0 + 5.0)) == waiting.dispatch(Cheap.a, 0.0)
 
 
 def test_an_instance_that_does_not_answer_is_asked_again_in_the_same_epoch(waiting):
-    waiting.receive(Answer(1, 1, 100.0), 0.0)
+    waiting.receive(LoadAnswer(1, 1, 100.0), 0.0)
 
     sent = [waiting.dispatch(Cheap.a, 0.0) for _ in range(8)]
 
     assert [None] * 6 == [question for _, question in sent[:6]]
-    assert (0, Question(1, 5.0)) == sent[6]
+    assert (0, LoadQuestion(1, 5.0)) == sent[6]
     assert (1, None) == sent[7]
     # The answer to the first question still counts, whenever it comes.
-    waiting.receive(Answer(0, 1, 0.5), 0.0)
+    waiting.receive(LoadAnswer(0, 1, 0.5), 0.0)
     assert ("RUN", [5.5, 105.0]) == (state(waiting), waiting.estimates)
 
 
@@ -111,9 +116,9 @@ def test_an_answer_that_comes_just_before_asking_again_spares_the_question():
         scheduler.dispatch(Cheap.a, 0.0)
     assert "SEND_ALL" == state(scheduler)
 
-    scheduler.receive(Answer(0, 1, 1.0), 0.0)
-    assert (1, Question(1, 3.0)) == scheduler.dispatch(Cheap.a, 0.0)
-    scheduler.receive(Answer(2, 1, 1.0), 0.0)
+    scheduler.receive(LoadAnswer(0, 1, 1.0), 0.0)
+    assert (1, LoadQuestion(1, 3.0)) == scheduler.dispatch(Cheap.a, 0.0)
+    scheduler.receive(LoadAnswer(2, 1, 1.0), 0.0)
     assert "WAIT_ALL" == state(scheduler)
     assert None is scheduler.dispatch(Cheap.a, 0.0)[1]
 
@@ -123,8 +128,8 @@ def test_all_answers_may_come_before_all_are_asked_again(waiting):
         waiting.dispatch(Cheap.a, 0.0)
     assert "SEND_ALL" == state(waiting)
 
-    waiting.receive(Answer(0, 1, 1.0), 0.0)
-    waiting.receive(Answer(1, 1, 2.0), 0.0)
+    waiting.receive(LoadAnswer(0, 1, 1.0), 0.0)
+    waiting.receive(LoadAnswer(1, 1, 2.0), 0.0)
 
     assert ("RUN", [5.0, 6.0]) == (state(waiting), waiting.estimates)
     assert (0, None) == waiting.dispatch(Cheap.a, 0.0)
@@ -137,7 +142,7 @@ def test_estimates_are_synchronised_now_and_then_if_that_is_asked_for(resync, ep
     scheduler.receive(matrices(1), 0.0)
     for instance in range(2):
         scheduler.dispatch(Cheap.a, 0.0)
-        scheduler.receive(Answer(instance, 1, 0.0), 0.0)
+        scheduler.receive(LoadAnswer(instance, 1, 0.0), 0.0)
 
     asked = [scheduler.dispatch(Cheap.a, 0.0)[1] for _ in range(11)]
 
@@ -159,7 +164,7 @@ def test_senders_begin_with_different_instances(sender):
 
 def test_of_equal_estimates_the_turn_that_is_longest_ago_and_not_the_lowest_number(waiting):
     for instance in range(2):
-        waiting.receive(Answer(instance, 1, 0.0), 0.0)
+        waiting.receive(LoadAnswer(instance, 1, 0.0), 0.0)
 
     sent = [waiting.dispatch(code, 0.0)[0] for code in (Cheap.b, Cheap.b, Cheap.a, Cheap.a)]
 
@@ -168,8 +173,8 @@ def test_of_equal_estimates_the_turn_that_is_longest_ago_and_not_the_lowest_numb
 
 def test_a_correction_is_no_turn(waiting):
     waiting.dispatch(Cheap.a, 0.0)
-    waiting.receive(Answer(0, 1, 0.0), 0.0)
-    waiting.receive(Answer(1, 1, 1.0), 0.0)
+    waiting.receive(LoadAnswer(0, 1, 0.0), 0.0)
+    waiting.receive(LoadAnswer(1, 1, 1.0), 0.0)
 
     assert [2.0, 2.0] == waiting.estimates
     assert (1, None) == waiting.dispatch(Cheap.a, 0.0)
@@ -179,9 +184,9 @@ def test_a_correction_is_no_turn(waiting):
     ("message", "words"),
     [
         (None, "None is neither matrices nor an answer"),
-        (Question(1, 0.0), "Question.*of one grouping"),
+        (LoadQuestion(1, 0.0), "Question.*of one grouping"),
         (matrices(2, 9), "instance=2"),
-        (Answer(2, 1, 0.0), "instance=2"),
+        (LoadAnswer(2, 1, 0.0), "instance=2"),
         (Matrices(0, 9, (1, 1, 1), (1, 1, 1), 1), "3 cells came where there are 2; give"),
     ],
 )
@@ -198,7 +203,7 @@ def test_a_code_that_is_none_is_refused_and_nothing_is_sent(code):
     scheduler.receive(matrices(0), 0.0)
     scheduler.receive(matrices(1), 0.0)
 
-    for expected in (Question(1, 1.0), Question(1, 1.0), None):
+    for expected in (LoadQuestion(1, 1.0), LoadQuestion(1, 1.0), None):
         with pytest.raises(InvalidValueError, match=f"code={code!r} is not the code of a key"):
             scheduler.dispatch(code, 0.0)
         assert expected == scheduler.dispatch(Cheap.a, 0.0)[1]

@@ -20,7 +20,7 @@ from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import collecting
 from optimizers.runtime.task.collecting import collector, passed_on
 from optimizers.runtime.task.reports import Reports, TaskReport
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import JobContext, Settings
 from optimizers.statistics import Probe
 
 NEVER = 1 << 30
@@ -211,7 +211,7 @@ class TestShares:
             "a", key="k", parallelism=parallelism, key_groups=max(parallelism, 128)
         )
         layout = Layout.of(job, Cluster.uniform(2), Plan())
-        return Work(layout, {}, Location("/nowhere"), Settings(**settings))
+        return JobContext(layout, {}, Location("/nowhere"), Settings(**settings))
 
     @given(st.integers(1, 2000))
     def test_of_all_instances_are_bounded(self, parallelism):

@@ -21,7 +21,7 @@ from optimizers.errors import CheckpointError
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.log.cleaning import batch_of
 from optimizers.runtime.log.records import Commit
-from optimizers.runtime.state.file import Attempt, Kind, write_state
+from optimizers.runtime.state.file import Attempt, FileKind, write_state
 from optimizers.runtime.storage.disk import NameTakenError, RenamingDisk
 from optimizers.runtime.storage.local import LocalDisk
 from optimizers.runtime.storage.location import Location
@@ -187,12 +187,12 @@ class Job:
             kept = {place: count for place, count in before.items() if place % 2 == instance}
             kept.update(mine)
             rows = table({place: count for place, count in kept.items() if count is not None})
-            return (write_state(self.here, attempt, rows, kind=Kind.BASE),)
+            return (write_state(self.here, attempt, rows, kind=FileKind.BASE),)
         if not mine:
             return files
         gone = {place for place, count in mine.items() if count is None}
         rows = table({place: count or 0 for place, count in mine.items()}, gone)
-        return (*files, write_state(self.here, attempt, rows, kind=Kind.DELTA))
+        return (*files, write_state(self.here, attempt, rows, kind=FileKind.DELTA))
 
 
 def content(checkpoint, batch=None):

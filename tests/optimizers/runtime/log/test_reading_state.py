@@ -10,7 +10,7 @@ from optimizers.runtime.log import inspection
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.log.commit_log import Log
 from optimizers.runtime.log.records import Commit
-from optimizers.runtime.state.file import Attempt, Kind, write_state
+from optimizers.runtime.state.file import Attempt, FileKind, write_state
 from optimizers.runtime.storage.location import Location
 
 
@@ -101,8 +101,8 @@ def test_state_of_two_key_columns_is_read_by_their_names(here):
         }
     )
     halves = [
-        (write_state(here, Attempt("pairs", 0, 0, "a"), table.slice(1), kind=Kind.BASE),),
-        (write_state(here, Attempt("pairs", 1, 0, "a"), table.slice(0, 1), kind=Kind.BASE),),
+        (write_state(here, Attempt("pairs", 0, 0, "a"), table.slice(1), kind=FileKind.BASE),),
+        (write_state(here, Attempt("pairs", 1, 0, "a"), table.slice(0, 1), kind=FileKind.BASE),),
     ]
     checkpoint.commit(Commit(0, state={"pairs": halves}))
 
@@ -130,7 +130,7 @@ def test_a_key_that_two_instances_hold_is_an_error_unless_they_may(tmp_path):
 
 def test_state_that_cannot_be_read_as_one_table_is_an_error(checkpoint, here):
     other = rows({2: 1}).set_column(2, "value_count", pa.array(["x"]))
-    strange = (write_state(here, Attempt("count", 1, 0, "a"), other, kind=Kind.BASE),)
+    strange = (write_state(here, Attempt("count", 1, 0, "a"), other, kind=FileKind.BASE),)
     checkpoint.commit(Commit(0, state={"count": ((write(here, 0, {1: 1}),), strange)}))
 
     with pytest.raises(StateError, match="keep state of different columns"):
@@ -139,7 +139,7 @@ def test_state_that_cannot_be_read_as_one_table_is_an_error(checkpoint, here):
 
 def test_state_of_other_key_columns_than_the_job_has_is_an_error(checkpoint, here):
     more = rows({2: 1}).append_column("key_1", pa.array(["x"]))
-    file = write_state(here, Attempt("count", 0, 0, "a"), more, kind=Kind.BASE)
+    file = write_state(here, Attempt("count", 0, 0, "a"), more, kind=FileKind.BASE)
     checkpoint.commit(Commit(0, state={"count": ((file,),)}))
 
     with pytest.raises(StateError, match=r"key columns \['key_0', 'key_1'\], where .* is word"):

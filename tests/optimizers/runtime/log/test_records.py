@@ -19,7 +19,7 @@ from optimizers.runtime.log.job_identity import Identity, OperatorIdentity
 from optimizers.runtime.log.mark import Mark
 from optimizers.runtime.log.origins import Bounded, OfStream, Progress
 from optimizers.runtime.log.records import Commit, sealed, unsealed
-from optimizers.runtime.state.file import Kind, StateFile
+from optimizers.runtime.state.file import FileKind, StateFile
 from optimizers.runtime.task.output_file import OutputFile
 
 SMALL = st.integers(0, 10**6)
@@ -36,7 +36,7 @@ def chains(draw, batch):
             draw(SMALL),
             draw(SMALL),
             draw(st.integers(0, (1 << 32) - 1)),
-            Kind.DELTA if place else Kind.BASE,
+            FileKind.DELTA if place else FileKind.BASE,
         )
         for place, number in enumerate(batches)
     )
@@ -103,8 +103,8 @@ def with_count(function=None, **fields):
 
 
 FILES = (
-    StateFile("state/count/0000000003-0-a.arrow", 3, 5, 900, 7, Kind.BASE),
-    StateFile("state/count/0000000004-0-b.arrow", 4, 1, 90, 8, Kind.DELTA),
+    StateFile("state/count/0000000003-0-a.arrow", 3, 5, 900, 7, FileKind.BASE),
+    StateFile("state/count/0000000004-0-b.arrow", 4, 1, 90, 8, FileKind.DELTA),
 )
 OUTPUT = OutputFile("output/x", "x", pa.schema([("word", pa.string())]), 3, 400)
 COMMIT = Commit(5, 3, {"count": (FILES, FILES[:1], ())}, (OUTPUT,), 10)

@@ -25,7 +25,7 @@ from optimizers.runtime.observe.probes import EdgeProbe
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import collecting
 from optimizers.runtime.task.reports import Reports, TaskReport
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import JobContext, Settings
 from optimizers.statistics import Probe
 
 ALL = frozenset(Probe)
@@ -106,7 +106,7 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
         """What is reported of tuples that come in these pieces."""
         layout = Layout.of(job(), any_job.CLUSTER, Plan())
         given = Settings(observes=ALL, **settings)
-        work = Work(layout, {}, Location("/nowhere"), given)
+        work = JobContext(layout, {}, Location("/nowhere"), given)
         probe = EdgeProbe(work, layout.topology.edge("a", "b"), 0)
         for piece in pieces:
             probe.look(piece, KeyBatch.read(piece.column("l")))

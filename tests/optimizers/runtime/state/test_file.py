@@ -17,7 +17,7 @@ from optimizers.errors import CheckpointError, CorruptDataError, InvalidValueErr
 from optimizers.runtime.state.file import (
     MOST_DELTAS,
     Attempt,
-    Kind,
+    FileKind,
     StateFile,
     folder_of,
     read_state,
@@ -68,11 +68,11 @@ def here(tmp_path):
 def test_a_state_is_read_back_as_it_was_written(folders, state):
     here = folders()
 
-    file = write_state(here, attempt(), table(state), kind=Kind.BASE)
+    file = write_state(here, attempt(), table(state), kind=FileKind.BASE)
 
     assert table(state).equals(read_state(here, file))
     assert here.list("state") == {file.path: file.bytes}
-    assert ("state/count/0000000007-3-a1.arrow", 7, len(state), Kind.BASE) == (
+    assert ("state/count/0000000007-3-a1.arrow", 7, len(state), FileKind.BASE) == (
         file.path,
         file.batch,
         file.rows,
@@ -92,12 +92,12 @@ def test_a_state_is_read_back_as_it_was_written(folders, state):
 def test_files_add_up_to_the_state_or_to_the_wanted_part(folders, state, changes, wanted, data):
     here = folders()
     places, groups = wanted
-    files = [write_state(here, attempt(0), table(state), kind=Kind.BASE)]
+    files = [write_state(here, attempt(0), table(state), kind=FileKind.BASE)]
     expected = dict(state)
     for batch, (change, gone) in enumerate(changes, start=1):
         left = gone | set(data.draw(st.lists(st.sampled_from(sorted(expected) or [0]))))
         rows = table({**{place: [] for place in left}, **change}, gone=left - set(change))
-        files.append(write_state(here, attempt(batch), rows, kind=Kind.DELTA))
+        files.append(write_state(here, attempt(batch), rows, kind=FileKind.DELTA))
         expected = {place: row for place, row in expected.items() if place not in left}
         expected.update(change)
     if places is not None and expected:
@@ -124,7 +124,7 @@ def test_files_add_up_to_the_state_or_to_the_wanted_part(folders, state, changes
 
 
 def test_what_was_read_outlives_its_file(here):
-    file = write_state(here, attempt(), table({1: [1], 2: [2]}), kind=Kind.BASE)
+    file = write_state(here, attempt(), table({1: [1], 2: [2]}), kind=FileKind.BASE)
 
     rows = read_state(here, file)
     part = read_state(here, file, places=np.array([2], np.uint64))
@@ -137,7 +137,7 @@ def test_what_was_read_outlives_its_file(here):
 def test_a_slice_of_a_table_is_written_alone(here):
     rows = table({place: [place] for place in range(10_000)})
 
-    file = write_state(here, attempt(), rows.slice(5000, 10), kind=Kind.BASE)
+    file = write_state(here, attempt(), rows.slice(5000, 10), kind=FileKind.BASE)
 
     assert 10 == file.rows
     assert file.bytes < 5000
@@ -148,7 +148,7 @@ SMALL = table({5: [1, 2], 1 << 40: [], (1 << 64) - 1: [3]}, gone={5})
 
 
 def test_every_byte_that_changes_is_noticed(here):
-    file = write_state(here, attempt(), SMALL, kind=Kind.DELTA)
+    file = write_state(here, attempt(), SMALL, kind=FileKind.DELTA)
     path = Path(here.path_of(file.path))
     good = path.read_bytes()
 
@@ -172,7 +172,7 @@ def test_every_byte_that_changes_is_noticed(here):
     ],
 )
 def test_a_torn_or_foreign_file_is_not_read(here, damage, message, part):
-    file = write_state(here, attempt(), SMALL, kind=Kind.DELTA)
+    file = write_state(here, attempt(), SMALL, kind=FileKind.DELTA)
     path = Path(here.path_of(file.path))
     path.write_bytes(damage(path.read_bytes()))
 
@@ -181,8 +181,8 @@ def test_a_torn_or_foreign_file_is_not_read(here, damage, message, part):
 
 
 def test_the_file_of_another_instance_is_not_taken_for_this_one(here):
-    file = write_state(here, attempt(), SMALL, kind=Kind.DELTA)
-    other = write_state(here, attempt(instance=4), SMALL.slice(0, 2), kind=Kind.DELTA)
+    file = write_state(here, attempt(), SMALL, kind=FileKind.DELTA)
+    other = write_state(here, attempt(instance=4), SMALL.slice(0, 2), kind=FileKind.DELTA)
     path, strange = (Path(here.path_of(each.path)) for each in (file, other))
     path.write_bytes(strange.read_bytes())
 
@@ -191,7 +191,7 @@ def test_the_file_of_another_instance_is_not_taken_for_this_one(here):
 
 
 def test_a_missing_file_is_named(here):
-    file = write_state(here, attempt(), SMALL, kind=Kind.DELTA)
+    file = write_state(here, attempt(), SMALL, kind=FileKind.DELTA)
     here.delete(file.path)
 
     with pytest.raises(CheckpointError, match=r"0000000007-3-a1\.arrow: it is missing"):
@@ -199,7 +199,7 @@ def test_a_missing_file_is_named(here):
 
 
 def test_a_file_whose_checksum_holds_must_still_be_one_of_state(here):
-    file = write_state(here, attempt(), SMALL, kind=Kind.DELTA)
+    file = write_state(here, attempt(), SMALL, kind=FileKind.DELTA)
 
     with pytest.raises(CheckpointError, match="has 3 rows, not 4"):
         read_state(here, replace(file, rows=4))
@@ -210,18 +210,18 @@ def test_a_file_whose_checksum_holds_must_still_be_one_of_state(here):
 
 
 def test_two_attempts_of_one_name_are_told(here):
-    file = write_state(here, attempt(), SMALL, kind=Kind.DELTA)
+    file = write_state(here, attempt(), SMALL, kind=FileKind.DELTA)
 
     with pytest.raises(CheckpointError, match="is already there"):
-        write_state(here, attempt(), SMALL.slice(0, 1), kind=Kind.DELTA)
+        write_state(here, attempt(), SMALL.slice(0, 1), kind=FileKind.DELTA)
     assert SMALL.equals(read_state(here, file))
 
 
 def test_rows_that_are_none_of_state_are_not_written(here):
     with pytest.raises(StateError, match="comes after"):
-        write_state(here, attempt(), SMALL.take(pa.array([1, 0])), kind=Kind.DELTA)
+        write_state(here, attempt(), SMALL.take(pa.array([1, 0])), kind=FileKind.DELTA)
     with pytest.raises(StateError, match="a base has no column 'gone'"):
-        write_state(here, attempt(), SMALL, kind=Kind.BASE)
+        write_state(here, attempt(), SMALL, kind=FileKind.BASE)
     assert {} == here.list("")
 
 
@@ -232,7 +232,7 @@ def test_a_folder_is_named_so_that_every_file_system_takes_it():
 
 @pytest.mark.parametrize("name", ["größe", "a:b@c.d", "A", "x" * 40])
 def test_any_operator_may_have_state(here, name):
-    file = write_state(here, attempt(operator=name), SMALL, kind=Kind.DELTA)
+    file = write_state(here, attempt(operator=name), SMALL, kind=FileKind.DELTA)
 
     assert file.path.startswith(folder_of(name) + "/")
     assert 3 == len(file.path.split("/"))
@@ -253,14 +253,14 @@ def test_attempts_that_could_not_name_a_file_are_refused(fields, message):
         attempt(**fields)
 
 
-FILE = StateFile("state/count/0000000007-3-a1.arrow", 7, 5, 900, 4_000_000_000, Kind.DELTA)
+FILE = StateFile("state/count/0000000007-3-a1.arrow", 7, 5, 900, 4_000_000_000, FileKind.DELTA)
 
 
 def test_a_file_is_told_in_json_and_travels():
     told = json.loads(json.dumps(FILE.to_dict()))
 
     assert FILE == StateFile.from_value(told) == pickle.loads(pickle.dumps(FILE))  # noqa: S301
-    assert Kind.DELTA is StateFile.from_value(told).kind
+    assert FileKind.DELTA is StateFile.from_value(told).kind
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_file_that_cannot_be_is_refused(field, value):
 
 
 def files(base, *deltas):
-    kinds = [Kind.BASE, *[Kind.DELTA] * len(deltas)]
+    kinds = [FileKind.BASE, *[FileKind.DELTA] * len(deltas)]
     return [
         replace(FILE, bytes=size, kind=kind)
         for size, kind in zip([base, *deltas], kinds, strict=True)

@@ -12,7 +12,7 @@ from optimizers import Operator, Plan, Topology
 from optimizers.errors import FoldError
 from optimizers.folds import DELETE, Count, EachKey, Emit
 from optimizers.runtime.state import cache
-from optimizers.runtime.state.file import Kind, read_state
+from optimizers.runtime.state.file import FileKind, read_state
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_a_deleted_key_is_in_no_file_any_more_once_all_are_rewritten(tmp_path):
     assert {"bob": 2, "cid": 1} == found(driver)
     driver.checkpoint.compact()
     (base,) = files(driver)
-    assert (Kind.BASE, 2) == (base.kind, base.rows)
+    assert (FileKind.BASE, 2) == (base.kind, base.rows)
     assert {"bob": 2, "cid": 1} == found(driver)
 
 

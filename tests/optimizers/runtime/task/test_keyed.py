@@ -22,7 +22,7 @@ from optimizers.folds import Count, EachKey, Emit, Last, Sum, Together
 from optimizers.folds.fold import Fold
 from optimizers.layout import Instance
 from optimizers.runtime.state import cache
-from optimizers.runtime.state.file import Kind, read_states
+from optimizers.runtime.state.file import FileKind, read_states
 from optimizers.runtime.state.keys import check_rows
 from optimizers.runtime.task import keyed
 from optimizers.runtime.task.parcels import Parcel, as_batches, packed
@@ -72,8 +72,8 @@ class TestFiles:
 
         first, second = driver.checkpoint.last_commit().state["a"][0]
 
-        assert (Kind.BASE, 50) == (first.kind, first.rows)
-        assert (Kind.DELTA, 2) == (second.kind, second.rows)
+        assert (FileKind.BASE, 50) == (first.kind, first.rows)
+        assert (FileKind.DELTA, 2) == (second.kind, second.rows)
 
     def test_all_keys_are_written_anew_when_changes_are_many(self, tmp_path):
         driver = Driver(tmp_path, job(1))
@@ -82,7 +82,7 @@ class TestFiles:
             driver.batch(keys(number % 5))
             kinds.append([f.kind for f in driver.checkpoint.last_commit().state["a"][0]])
 
-        assert [Kind.BASE] == kinds[0]
+        assert [FileKind.BASE] == kinds[0]
         assert any(len(one) > len(other) for one, other in pairwise(kinds))
         assert all(len(files) <= 18 for files in kinds)
         assert dict.fromkeys(range(5), 5) == driver.results("a")

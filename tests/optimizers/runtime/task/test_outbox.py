@@ -21,7 +21,7 @@ from optimizers.runtime.task import outbox
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.flows import FlowCounter
 from optimizers.runtime.task.outbox import Outbox
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import JobContext, Settings
 from optimizers.statistics import Probe
 
 TABLE = RoutingTable([1, 2, 5], [2, 2, 0], 3)
@@ -35,7 +35,7 @@ def box(
         (Operator("s"), Operator("a", key, 3, partial=partial)),
         (Edge("s", "a", grouping, edge_key),),
     )
-    work = Work(
+    work = JobContext(
         Layout.of(job, Cluster.uniform(2), Plan()),
         {} if batch is None else {"s": batch},
         Location("/nowhere"),
@@ -188,7 +188,7 @@ def test_senders_look_at_different_tuples_for_statistics(sender):
     job = Topology.source("s").then("a", key="k", parallelism=8).then("b", key="n")
     layout = Layout.of(job, Cluster.uniform(2), Plan())
     settings = Settings(observes=frozenset({Probe.PAIRS}), looked_at=8)
-    work = Work(layout, {}, Location("/nowhere"), settings)
+    work = JobContext(layout, {}, Location("/nowhere"), settings)
     mine = outbox_of(work, job.edge("a", "b"), sender, sender)
 
     sent(mine, [tuples(32)])
@@ -266,7 +266,7 @@ def test_nothing_is_lost_on_any_edge_of_any_job(data):
     drawn = data.draw(any_job.jobs(3, least=2))
     edge = drawn.topology.edges[0]
     layout = Layout.of(drawn.topology, any_job.CLUSTER, Plan())
-    work = Work(layout, {}, Location("/nowhere"), Settings(parcel=3))
+    work = JobContext(layout, {}, Location("/nowhere"), Settings(parcel=3))
     if edge.target in layout.attached or edge.source not in drawn.columns:
         return
     mine = outbox_of(work, edge)

@@ -11,7 +11,7 @@ from report_rows import rows_of
 
 from optimizers.errors import DeliveryError
 from optimizers.runtime.observe.observation import Observation, Seen
-from optimizers.runtime.state.file import Kind, StateFile
+from optimizers.runtime.state.file import FileKind, StateFile
 from optimizers.runtime.task.flows import FLOW, added_up
 from optimizers.runtime.task.output_file import OutputFile
 from optimizers.runtime.task.parcels import REPORT
@@ -30,7 +30,7 @@ FILES = st.builds(
     COUNTS,
     COUNTS,
     st.integers(0, (1 << 32) - 1),
-    st.sampled_from(Kind),
+    st.sampled_from(FileKind),
 )
 SCHEMAS = st.sampled_from((pa.schema([]), pa.schema([("ä", pa.list_(pa.decimal128(9, 2)))])))
 OUTPUT = st.builds(

@@ -23,7 +23,7 @@ from optimizers.runtime.task.flows import CHECKED, FlowCounter, added_up
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.parcels import Parcel, packed
 from optimizers.runtime.task.shared_parcels import in_order, numbered
-from optimizers.runtime.work import Settings, Work
+from optimizers.runtime.work import JobContext, Settings
 from optimizers.statistics import Probe
 
 GROUPS = 6
@@ -71,7 +71,9 @@ def plans(draw, job):
 
 def work_of(job, plan):
     layout = Layout.of(job, any_job.CLUSTER, plan)
-    return Work(layout, {}, Location("/nowhere"), Settings(parcel=5, observes=frozenset(Probe)))
+    return JobContext(
+        layout, {}, Location("/nowhere"), Settings(parcel=5, observes=frozenset(Probe))
+    )
 
 
 def tuples(seed, rows=40):

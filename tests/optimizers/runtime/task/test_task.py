@@ -21,13 +21,13 @@ from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task.parcels import REPORT, Parcel, as_batches, from_batches, packed
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.task.task import run_source, run_task
-from optimizers.runtime.work import Settings, Ticket, Work
+from optimizers.runtime.work import JobContext, Settings, Ticket
 
 
 def work_of(job, folder="/nowhere", plan=None, **settings):
     plan = plan or Plan()
     layout = Layout.of(job, Cluster.uniform(2), plan)
-    return Work(layout, plan.batch, Location(str(folder)), Settings(**settings))
+    return JobContext(layout, plan.batch, Location(str(folder)), Settings(**settings))
 
 
 FIRST = Ticket(0, first=True, state={})
