@@ -44,11 +44,13 @@ SAID = {
 
 
 # A worker that is killed amid a job that is given up may say so, whenever it comes to that: Spark's
-# own daemon prints it, line by line, so that the next case may begin after its first.
+# own daemon prints it, line by line, so that the next case may begin after its first, or the script
+# may end, and the daemon with it.
 _WORKER = re.compile(
     r"Traceback \(most recent call last\):\n(=== .*\n)?"
     r'  File "\S+pyspark/daemon\.py", .*\n(  .*\n)+'
     r"(BrokenPipeError|ConnectionResetError|EOFError)\b.*\n"
+    r'|Traceback \(most recent call last\):\n(?:  File "\S+pyspark/daemon\.py", .*\n(?:  .*\n)*)?\Z'
 )
 
 
@@ -60,7 +62,7 @@ def run(session, folder, **environment):
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
     assert done.returncode == 1, done.stderr
     found, lines = {}, []
-    for line in _WORKER.sub(r"\1", done.stderr).splitlines():
+    for line in _WORKER.sub(lambda found: found[1] or "", done.stderr).splitlines():
         case = re.fullmatch("=== (.*)", line)
         if case:
             lines = found[case[1]] = []
