@@ -35,8 +35,9 @@ class Settings:
 
     Attributes:
         observes: what to observe.
-        looked_at: the most tuples, of `PACKED_AT_ONCE`, that are sampled to count pairs; each then
-            stands for several. With many instances each samples fewer.
+        looked_at: the most tuples, of the first `PACKED_AT_ONCE`, that are sampled to count pairs;
+            each then stands for several. Of later ones half as many are; with many instances each
+            samples fewer.
         most_keys: the most keys that a task reports, the heaviest; fewer with many instances.
         parcel: the most tuples in a parcel, unless the plan says otherwise.
         parcel_bytes: how many bytes of tuples fill a parcel, by the mean size of those that are

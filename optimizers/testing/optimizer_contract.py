@@ -1,7 +1,7 @@
 """The contract of `Optimizer` as a test suite."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from functools import partial
@@ -20,27 +20,41 @@ class OptimizerContract:
     """The laws of every strategy. Set `optimizer` in a subclass."""
 
     optimizer: ClassVar[Optimizer]
+    _known_answers: ClassVar[tuple[Optimizer, list[tuple[World, Plan]]]]
 
     def worlds(self) -> Iterable[World]:
         """Return the worlds to ask about."""
         return example_worlds()
 
+    def _answered(self) -> list[tuple[World, Plan]]:
+        """Return all worlds with what is decided in each, which is asked once for all tests."""
+        known = vars(type(self)).get("_known_answers")
+        answers: list[tuple[World, Plan]]
+        if known is not None and known[0] is self.optimizer:
+            answers = known[1]
+        else:
+            answers = [(world, world.ask(self.optimizer)) for world in self.worlds()]
+            self._keep(self.optimizer, answers)
+        return answers
+
+    @classmethod
+    def _keep(cls, optimizer: Optimizer, answers: list[tuple[World, Plan]]) -> None:
+        cls._known_answers = optimizer, answers
+
     def test_gives_the_same_answer_to_the_same_question(self) -> None:
         """A second call decides as the first did: without clock, dice or memory."""
-        for world in self.worlds():
-            first = world.ask(self.optimizer)
+        for world, first in self._answered():
             _agree(f"asked twice, {self.optimizer.name} answers", first, world.ask(self.optimizer))
 
     def test_travels(self) -> None:
         """A strategy passes through pickle, and its copy decides as it does."""
         copied = pickled(self.optimizer.name, self.optimizer)
-        for world in self.worlds():
-            _agree("a pickled copy answers", world.ask(self.optimizer), world.ask(copied))
+        for world, plan in self._answered():
+            _agree("a pickled copy answers", plan, world.ask(copied))
 
     def test_plans_travel(self) -> None:
         """A plan passes through pickle and through JSON unharmed."""
-        for world in self.worlds():
-            plan = world.ask(self.optimizer)
+        for _, plan in self._answered():
             _agree("pickled, the plan is", plan, pickled("its plan", plan))
             try:
                 back = Plan.from_json(plan.to_json())
@@ -53,8 +67,7 @@ class OptimizerContract:
 
     def test_mentions_only_what_exists(self) -> None:
         """A plan fits the topology and the cluster it was asked about."""
-        for world in self.worlds():
-            plan = world.ask(self.optimizer)
+        for world, plan in self._answered():
             try:
                 plan.check(world.topology, world.cluster)
             except (PlanError, UnknownNameError) as error:
@@ -81,17 +94,16 @@ class OptimizerContract:
                 f"{self.optimizer.name} observes {probe!r}, which is no Probe; "
                 f"choose from {_names(Probe)}"
             )
-        for world in self.worlds():
+        for world, plan in self._answered():
             _agree(
                 f"given only what it observes ({_names(observes)}), {self.optimizer.name} answers",
-                world.ask(self.optimizer),
+                plan,
                 world.seen_by(observes).ask(self.optimizer),
             )
 
     def test_agrees_with_itself(self) -> None:
         """A chain of it alone decides as it does, and the plan in force afterwards fits the job."""
-        for world in self.worlds():
-            plan = world.ask(self.optimizer)
+        for world, plan in self._answered():
             try:
                 _agree("alone in a chain it answers", plan, world.ask(Chain(self.optimizer)))
                 after = world.current.amended(plan | plan, world.cluster)
@@ -119,8 +131,7 @@ class OptimizerContract:
 
     def test_gives_the_same_answer_in_another_process(self) -> None:
         """Another process, with another seed for built-in hashes, decides the same."""
-        worlds = list(self.worlds())
-        here = _answers(self.optimizer, worlds)
+        worlds, here = zip(*self._answered(), strict=True)
         seeds = ("1", "2")
         with ThreadPoolExecutor(len(seeds)) as at_once:
             answers = at_once.map(partial(_answers_elsewhere, self.optimizer, worlds), seeds)
@@ -142,9 +153,9 @@ def _names(probes: Iterable[Probe]) -> str:
     return ", ".join(sorted(probes)) or "nothing"
 
 
-def _answers(optimizer: Optimizer, worlds: list[World]) -> list[Plan]:
+def _answers(optimizer: Optimizer, worlds: Sequence[World]) -> list[Plan]:
     return [world.ask(optimizer) for world in worlds]
 
 
-def _answers_elsewhere(optimizer: Optimizer, worlds: list[World], hash_seed: str) -> list[Plan]:
+def _answers_elsewhere(optimizer: Optimizer, worlds: Sequence[World], hash_seed: str) -> list[Plan]:
     return answer_elsewhere(optimizer.name, _answers, optimizer, worlds, hash_seed=hash_seed)

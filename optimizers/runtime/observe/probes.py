@@ -49,9 +49,12 @@ class EdgeProbe:
         """Look at tuples, whose keys at the edge's target are these."""
         if not self._hops:
             return
-        # Of the last tuples of a batch not more than of those before them.
+        # Of the last tuples of a batch not more than of those before them; of all but the first,
+        # half as many: each further one tells less.
         self._tuples += len(tuples)
         step = max(1, -(-min(self._tuples, PACKED_AT_ONCE) // self._looked_at))
+        if self._tuples > PACKED_AT_ONCE:
+            step *= 2
         # Not the same ones from each sender and each time, for the stream may repeat itself.
         rows = np.arange(self._turn % step, len(tuples), step)
         self._turn += len(tuples)

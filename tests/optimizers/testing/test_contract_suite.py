@@ -148,7 +148,7 @@ BAD = {
     # the strategy: the tests that must fail (the first one is meant for it), words of the first
     Dice(): ([SAME, TRAVELS, OBSERVES, ITSELF], ["asked twice, Dice answers"]),
     Clock(): ([SAME, TRAVELS, OBSERVES, ITSELF], ["asked twice, Clock answers"]),
-    Counting(): ([SAME, OBSERVES, ITSELF], ["asked twice", "'tweets': 2", "'tweets': 1"]),
+    Counting(): ([SAME, TRAVELS, OBSERVES, ITSELF], ["asked twice", "'tweets': 1}"]),
     HoldsAFunction(): (
         [TRAVELS, ELSEWHERE],
         ["HoldsAFunction does not pass through pickle", "fields of a frozen dataclass"],
