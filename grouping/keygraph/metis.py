@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grouping.errors import PartitionError
+from grouping.keygraph.metis_output import unprinted
 from sketches.arrays import Floats, Integers
 
 _OPTIONS = 40  # METIS_NOPTIONS
@@ -75,9 +76,10 @@ def split(
     loads, shares, tolerances = loads[:, some], shares[some], tolerances[some]
     seed %= _SEEDS
     native = _native()
-    if native is not None:
-        return _split_natively(native, graph, loads, shares, tolerances, seed=seed)
-    return _split_by_sum(graph, loads, shares, tolerances, seed=seed)
+    with unprinted():
+        if native is not None:
+            return _split_natively(native, graph, loads, shares, tolerances, seed=seed)
+        return _split_by_sum(graph, loads, shares, tolerances, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,14 +69,14 @@ def example_worlds() -> tuple[World, ...]:
     chain = (
         Topology.source("tweets", parallelism=2)
         .then("parse", parallelism=3)
-        .then("by_place", key="place", parallelism=4)
-        .then("by_tag", key="tag", parallelism=4)
+        .then("by_place", key="place", parallelism=4, key_groups=40)
+        .then("by_tag", key="tag", parallelism=4, key_groups=40)
     )
     diamond = (
         Topology.source("edits")
         .then("clean", parallelism=2)
-        .then("by_article", key="article", parallelism=3, key_groups=60, after="clean")
-        .then("by_author", key="author", parallelism=3, key_groups=60, after="clean")
+        .then("by_article", key="article", parallelism=3, key_groups=24, after="clean")
+        .then("by_author", key="author", parallelism=3, key_groups=24, after="clean")
         .then("join", key="article", parallelism=2, after=("by_article", "by_author"))
     )
     several = Topology(

@@ -1,5 +1,9 @@
 """METIS: parts that are parts, the same for the same seed, even in every kind of load."""
 
+import ctypes
+import platform
+from contextlib import nullcontext
+
 import numpy as np
 import pymetis
 import pytest
@@ -8,7 +12,7 @@ from hypothesis import strategies as st
 from pymetis import _internal
 
 from grouping.errors import PartitionError
-from grouping.keygraph import metis
+from grouping.keygraph import metis, metis_output
 from grouping.keygraph.metis import Graph, split
 
 TOLERANCE = 1.03
@@ -187,6 +191,35 @@ def test_with_as_many_parts_as_vertices_each_has_its_own(capfd):
 
     assert len(set(found.tolist())) == 3
     assert capfd.readouterr().out == ""
+
+
+def complained_of():
+    """A graph that METIS divides, and complains of on standard output."""
+    drawn = np.random.default_rng(1)
+    ends = drawn.integers(0, 40, (120, 2)).tolist()
+    edges = [(a, b, 1) for a, b in {tuple(sorted(pair)) for pair in ends} if a < b]
+    loads = (10 * drawn.pareto(0.6, (40, 2))).astype(np.int64)
+    return graph_of(40, sorted(edges)), loads
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="elsewhere METIS is heard")
+def test_nothing_is_printed_but_what_python_prints(capfd, monkeypatch):
+    written = ctypes.CDLL(None).fflush
+    graph, loads = complained_of()
+
+    parts = cut(graph, loads, 30)
+    written(None)
+    assert capfd.readouterr().out == ""
+
+    monkeypatch.setattr(metis, "unprinted", nullcontext)
+    assert parts.tolist() == cut(graph, loads, 30).tolist()
+    written(None)
+    assert "Cannot bisect" in capfd.readouterr().out
+
+    with metis_output.unprinted():
+        print("this is ours", flush=True)  # noqa: T201
+    assert capfd.readouterr().out == "this is ours\n"
 
 
 def test_a_kind_of_load_that_is_nowhere_changes_nothing():

@@ -138,7 +138,7 @@ class TestTuplesThatAreLookedAtInSeveralGoes:
 
         tables, told = self.told([few, large, small, small.slice(0, 30)], looked_at=40)
 
-        # All of the first 40, one of ten where there are 400, and one of twenty of those after them.
+        # All of the first 40, one of ten where there are 400, one of twenty of those after them.
         assert {(3, "x"): 40, (1, "x"): 360 + 60 + 40, (2, "x"): 20} == self.counted(tables)
         (traffic,) = [table for seen, table in told if seen.kind is Seen.TRAFFIC]
         assert 40 + 360 + 80 + 40 == pc.sum(traffic.column("tuples")).as_py()
