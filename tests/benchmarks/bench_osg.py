@@ -193,7 +193,7 @@ def _makespans(scale: float) -> list[Result]:
     """Work through files whose sizes differ as those of files do, log-normally."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark = local_session(_PARTITIONS, memory="2g")
-    work = min(1.0, max(0.1, scale))  # a small run only shows that everything works
+    work = min(1.0, max(0.02, scale))  # a small run only shows that everything works
     ratios: dict[str, list[float]] = {"repartition": [], "balance": [], "learned": []}
     for seed in range(max(2, round(SEEDS * min(1.0, scale)))):
         sizes = np.sort(np.random.default_rng([seed, 71]).lognormal(0.0, 1.5, _FILES))

@@ -13,12 +13,12 @@ from grouping.migration.protocol import (
     DataTuple,
     Decide,
     Decided,
-    Instance,
     Job,
     Manager,
     Message,
     Migrate,
     Phase,
+    ProtocolInstance,
     Save,
     Saved,
 )
@@ -88,7 +88,7 @@ class Cluster:
         self.stored = first
         self.manager, _ = Manager.restarted(job, first)
         self.tasks = []
-        self.instances = {a: Instance.fresh(a, job, first) for a in job.addresses}
+        self.instances = {a: ProtocolInstance.fresh(a, job, first) for a in job.addresses}
         self.channels = defaultdict(Channel)
         self.down = set()
         self.tuples = {}

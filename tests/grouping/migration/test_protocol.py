@@ -20,13 +20,13 @@ from grouping.migration.protocol import (
     Decided,
     Done,
     GetMetrics,
-    Instance,
     Job,
     Manager,
     Message,
     Migrate,
     Phase,
     Propagate,
+    ProtocolInstance,
     Save,
     Saved,
     SendMetrics,
@@ -64,7 +64,7 @@ def told(instance, *messages):
 
 
 def fresh(address):
-    return Instance.fresh(address, SMALL, OLD)
+    return ProtocolInstance.fresh(address, SMALL, OLD)
 
 
 def of_key(key, number=0):
@@ -194,7 +194,9 @@ def test_a_key_that_came_after_the_metrics_moves_as_well():
 
 def test_an_instance_goes_on_without_waiting_for_its_siblings_state():
     instance, sent = told(
-        Instance.fresh(Address("a"), CHAIN, Configuration(0, {"a": Owners(2), "b": Owners(2)})),
+        ProtocolInstance.fresh(
+            Address("a"), CHAIN, Configuration(0, {"a": Owners(2), "b": Owners(2)})
+        ),
         (MANAGER, SendReconfiguration(Configuration(1, {"a": Owners(1), "b": Owners(2)}))),
         (READ, Propagate(1)),
     )

@@ -18,12 +18,12 @@ from grouping.migration.protocol import (
     Configuration,
     DataTuple,
     Decided,
-    Instance,
     Job,
     Manager,
     Message,
     Migrate,
     Phase,
+    ProtocolInstance,
     Save,
     Saved,
 )
@@ -104,7 +104,8 @@ class Explorer:
         manager, tasks = deciding.handle(Decided(self.last.owners))
         state = [self.names.of(manager)]
         state += [
-            self.names.of(Instance.fresh(a, self.job, self.first)) for a in self.job.addresses
+            self.names.of(ProtocolInstance.fresh(a, self.job, self.first))
+            for a in self.job.addresses
         ]
         state += [self.names.of(())] * len(self.ends) + [self.names.of(tasks), 0, crashes]
         source = self.job.sources[0]

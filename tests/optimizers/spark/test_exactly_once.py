@@ -44,19 +44,19 @@ def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
         job="fork",
         source="files",
         master="local[2,9]",
-        batches=14,
-        history=4,
+        batches=10,
+        history=3,
         restless=True,
         bad=True,
     )
     tally = Tally()
 
-    killing.run(task, 6, tally, also=killing.WORKER)
+    killing.run(task, 4, tally, also=killing.WORKER)
 
-    assert 6 == tally.drivers.total()
+    assert 4 == tally.drivers.total()
     assert [place for place in tally.drivers if place.startswith("in a batch")]
     assert tally.others[killing.WORKER] > 0
-    assert tally.plans > 5
+    assert tally.plans > 3
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ class TestOnACluster:
             job="fork",
             source="files",
             master=cluster,
-            batches=4,
+            batches=3,
             flaky=True,
             settings={"spark.task.maxFailures": "9"},
         )
