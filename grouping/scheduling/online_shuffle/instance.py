@@ -70,7 +70,7 @@ class OnlineShuffleReporter(Reporter):
     >>> instance.executed(0, 7, 2.0, 10.0, None)
     []
     >>> instance.executed(0, 7, 2.0, 12.0, LoadQuestion(epoch=1, estimate=5.0))
-    [(0, Answer(instance=0, epoch=1, delta=-1.0)),
+    [(0, LoadAnswer(instance=0, epoch=1, delta=-1.0)),
      (0, Matrices(instance=0, number=1, counts=(2.0, 0.0), costs=(4.0, 0.0), mean=2.0))]
 
     Args:

@@ -28,7 +28,7 @@ class OnlineShuffleDispatcher(Dispatcher):
     ((0, None), 'ROUND_ROBIN')
     >>> scheduler.receive(Matrices(0, number=1, counts=(2,), costs=(6,), mean=3), 9.0)
     >>> scheduler.dispatch(7, 9.0), scheduler.state.name
-    ((0, Question(epoch=1, estimate=3.0)), 'WAIT_ALL')
+    ((0, LoadQuestion(epoch=1, estimate=3.0)), 'WAIT_ALL')
     >>> scheduler.receive(LoadAnswer(0, epoch=1, delta=6.5), 12.0)
     >>> scheduler.estimates, scheduler.state.name
     ([9.5], 'RUN')

@@ -103,7 +103,7 @@ def test_by_the_clock_on_the_wall_an_answer_counts_idle_time_since_the_first_tup
         ({"code": -1}, "code=-1 is not the code of a key.*as_keys"),
         ({"code": 1 << 64}, "code=18446744073709551616"),
         ({"code": "k"}, "code='k'"),
-        ({"carried": LoadAnswer(0, 1, 0.0)}, "carried=Answer.*of one grouping"),
+        ({"carried": LoadAnswer(0, 1, 0.0)}, "carried=LoadAnswer.*of one grouping"),
         ({"now": math.nan}, "now=nan"),
     ],
 )
