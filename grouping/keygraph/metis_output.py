@@ -19,10 +19,10 @@ def unprinted() -> Iterator[None]:
     in any thread, does not go by C's `stdout` and is let through. Where the C library is another
     than glibc, all is let through.
     """
-    if platform.libc_ver()[0] != "glibc":
+    library, nowhere = _nowhere() if platform.libc_ver()[0] == "glibc" else (None, None)
+    if library is None or not nowhere:
         yield
         return
-    library, nowhere = _nowhere()
     stdout = ctypes.c_void_p.in_dll(library, "stdout")
     with _LOCK:
         before, stdout.value = stdout.value, nowhere
@@ -34,7 +34,7 @@ def unprinted() -> Iterator[None]:
 
 @cache
 def _nowhere() -> tuple[ctypes.CDLL, int | None]:
-    """Return the C library, and a stream of it that leads nowhere."""
+    """Return the C library, and a stream of it that leads nowhere; None if it cannot be opened."""
     library = ctypes.CDLL(None)
     library.fopen.restype = ctypes.c_void_p
     stream: int | None = library.fopen(os.devnull.encode(), b"w")
