@@ -74,6 +74,18 @@ def test_at_a_low_rate_no_more_than_half_of_the_cores_work(bound):
     assert rare <= declared / 2
 
 
+def test_where_the_period_is_right_already_a_batch_has_room_for_all_that_comes_in_one():
+    bound, rate = 8.0, 4_700.0
+    before, _ = run(Aeolus(latency=bound), rate)
+    engine = StagedEngine(JOB, SECONDS, Aeolus(latency=bound), lambda _: rate)
+    engine.plan = replace(before.plan, admit={"s": 1_000}, notes=())
+
+    engine.run(SETTLED)
+
+    assert before.plan.period == engine.plan.period
+    assert engine.plan.admit["s"] >= rate * engine.plan.period
+
+
 def test_without_a_bound_no_batch_waits_any_more():
     engine, _ = run(Chain(Aeolus(latency=4.0)), 2_000.0, seconds=70)
     assert engine.plan.period > 2

@@ -230,6 +230,17 @@ def test_each_test_of_the_suite_is_shown_to_catch_something():
     assert {*TESTS} == {ITSELF, *(expected[0] for expected, _ in BAD.values())}
 
 
+def test_answers_are_kept_for_one_strategy_only():
+    suite = suite_for(Hash(), few_worlds)
+    assert {} == failures(suite, AT_HOME)
+
+    type(suite).optimizer = Counting()
+
+    assert SAME in failures(suite, AT_HOME)
+    type(suite).optimizer = Dreamer()
+    assert EXISTS in failures(suite, AT_HOME)
+
+
 def test_a_strategy_that_forgets_its_plan_is_told_so():
     found = failures(suite_for(Forgetful(), few_worlds), [SAME])
 

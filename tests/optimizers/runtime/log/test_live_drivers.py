@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -29,6 +30,25 @@ def test_a_driver_is_told_of_until_it_withdraws(here):
     withdraw(here, one)
     withdraw(here, one)
     assert [other] == drivers_at(here)
+
+
+def test_those_that_began_first_come_first(here, monkeypatch):
+    found = []
+    for minute in (3, 1, 2):
+        monkeypatch.setattr(drivers, "datetime", _At(minute))
+        found.append(announce(here))
+
+    assert [found[1], found[2], found[0]] == drivers_at(here)
+
+
+class _At:
+    """A clock that stands still."""
+
+    def __init__(self, minute):
+        self.minute = minute
+
+    def now(self, zone):
+        return datetime(2026, 1, 1, 0, self.minute, tzinfo=zone)
 
 
 def test_a_process_that_was_killed_does_not_live(here):
