@@ -4,6 +4,7 @@ Other examples than the fixed ones are asked for by name, with ``--hypothesis-pr
 looked for by the thousand with ``python tests/search``.
 """
 
+import gc
 import os
 import re
 import time
@@ -76,3 +77,9 @@ def no_waiting_for_the_disk():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+def pytest_collection_finish():
+    """Take what was collected out of the sight of the garbage collector, which goes through all it sees."""
+    gc.collect()
+    gc.freeze()
