@@ -80,6 +80,6 @@ def no_waiting_for_the_disk():
 
 
 def pytest_collection_finish():
-    """Take what was collected out of the sight of the garbage collector, which goes through all it sees."""
+    """Hide what was collected from the garbage collector, which goes through all it sees."""
     gc.collect()
     gc.freeze()
