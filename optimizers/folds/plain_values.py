@@ -83,11 +83,20 @@ def _date_of(value: pa.TimestampScalar | pa.Date32Scalar | pa.Date64Scalar) -> s
     """Return a date beyond Python's in ISO format, in UTC; NumPy's years are of 64 bits."""
     kind = value.type
     if pa.types.is_timestamp(kind):
-        time = np.datetime64(value.value, kind.unit)
+        time = _iso(np.datetime64(value.value, kind.unit))
         return f"{time}{'' if kind.tz is None else 'Z'}"
     if pa.types.is_date32(kind):
-        return str(np.datetime64(value.value, "D"))
-    return str(np.datetime64(value.value, "ms").astype("datetime64[D]"))
+        return _iso(np.datetime64(value.value, "D"))
+    return _iso(np.datetime64(value.value, "ms").astype("datetime64[D]"))
+
+
+def _iso(time: np.datetime64) -> str:
+    """Return a time in ISO format, in which years have four digits; NumPy writes -1 as -001."""
+    text = str(time)
+    if not text.startswith("-"):
+        return text
+    year, _, rest = text[1:].partition("-")
+    return f"-{year:0>4}-{rest}"
 
 
 def _plain(value: Any) -> Any:

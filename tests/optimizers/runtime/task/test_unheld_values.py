@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from any_job import Driver, temporary
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from wild_columns import COLUMNS, KEYS
 
@@ -177,7 +177,8 @@ def test_a_time_beyond_pythons_is_written_as_it_is(kind, value, text):
 CYCLE = 146_097 * 86_400  # seconds, after which the Gregorian calendar begins again
 
 
-@given(st.integers(-(2**63) + 1, 2**63 - 1))
+@given(st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-(10**12), 10**12))
+@example(-62_167_219_201)  # the last second of the year -1
 def test_its_date_is_that_of_the_calendar(seconds):
     column = pa.array([seconds]).view(pa.timestamp("s"))
 
