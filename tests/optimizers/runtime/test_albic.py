@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from any_job import Driver
+from decide_later import Later
 
-from optimizers import Albic, Chain, Cluster, Locality, Operator, Optimizer, Plan, Topology
+from optimizers import Albic, Chain, Cluster, Locality, Operator, Topology
 from optimizers.folds import Count, Emit
 from optimizers.past import Past
 from optimizers.strategies.parts.migration_budget import USUAL_PACE, MigrationBudget, pace
@@ -34,23 +35,6 @@ def batches():
         pa.table({"k": keys[start : start + ROWS], "l": tags[start : start + ROWS]})
         for start in range(0, len(keys), ROWS)
     ]
-
-
-@dataclass(frozen=True)
-class Later(Optimizer):
-    """Lets a strategy decide from some epoch on."""
-
-    strategy: Optimizer
-    epoch: int
-
-    @property
-    def observes(self):
-        return self.strategy.observes
-
-    def plan(self, topology, cluster, statistics, current):
-        if statistics.epoch < self.epoch:
-            return Plan()
-        return self.strategy.plan(topology, cluster, statistics, current)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ What moves is followed key by key in tests/optimizers/runtime/test_albic.py, by 
 """
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from decide_later import Later
 
-from optimizers import Albic, Chain, Cluster, Locality, Operator, Optimizer, Plan, Topology
+from optimizers import Albic, Chain, Cluster, Locality, Operator, Topology
 from optimizers.folds import Count, Emit
 from optimizers.spark import SparkEngine
 
@@ -22,23 +22,6 @@ JOB = (
     .then(Operator("a", "k", NODES, apply=Count(emit=Emit.TUPLES), key_groups=48))
     .then(Operator("b", "l", NODES, apply=Count(emit=Emit.CHANGES), key_groups=48))
 )
-
-
-@dataclass(frozen=True)
-class Later(Optimizer):
-    """Lets a strategy decide from some epoch on."""
-
-    strategy: Optimizer
-    epoch: int
-
-    @property
-    def observes(self):
-        return self.strategy.observes
-
-    def plan(self, topology, cluster, statistics, current):
-        if statistics.epoch < self.epoch:
-            return Plan()
-        return self.strategy.plan(topology, cluster, statistics, current)
 
 
 def batches():

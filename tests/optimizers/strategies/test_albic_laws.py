@@ -1,10 +1,11 @@
 """Laws that all decisions of Albic keep, and that what it says is what then happens."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from albic_questions import GROUPS, figures, seen_of
+from decide_later import Later
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from optimizers import (
     GroupTraffic,
     Locality,
     Node,
-    Optimizer,
     Plan,
     Topology,
 )
@@ -130,23 +130,6 @@ def skewed(tuples, seed=0):
     drawn = np.random.default_rng(seed)
     keys = drawn.zipf(1.3, tuples) % 300
     return {"k": keys, "l": (keys * 7 + drawn.integers(0, 3, tuples)) % 400}
-
-
-@dataclass(frozen=True)
-class Later(Optimizer):
-    """Lets a strategy decide from some epoch on."""
-
-    strategy: Optimizer
-    epoch: int
-
-    @property
-    def observes(self):
-        return self.strategy.observes
-
-    def plan(self, topology, cluster, statistics, current):
-        if statistics.epoch < self.epoch:
-            return Plan()
-        return self.strategy.plan(topology, cluster, statistics, current)
 
 
 def test_what_moves_and_what_comes_of_it_is_what_was_said_with_locality_on():
