@@ -123,6 +123,9 @@ class Descent:
         if attraction is not None:
             self._scale = attraction.tolerance
             self._drawn = attraction.pulls.to_nodes(self._at[:count], problem.nodes)
+            self._traffic = attraction.weight * float(self._drawn.sum()) / 2
+        else:
+            self._traffic = 0.0
 
     @property
     def units_at(self) -> Nodes:
@@ -208,7 +211,8 @@ class Descent:
         # What is paid more once the units, in this order, are on each node.
         paid = self._units.price[self._order, self._at[self._order]]
         self._more = self._units.price[self._order] - paid[:, None]
-        self._negligible = _NEGLIGIBLE * self.energy
+        # Where all traffic stays on nodes, what is left is what rounding leaves of it.
+        self._negligible = _NEGLIGIBLE * max(self.energy, self._traffic)
 
     def _look_at_furthest(self) -> None:
         """Look at the nodes furthest from their target that were not looked at yet."""
