@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grouping.placement import PlacementProblem, Traffic, descent, place_groups
+from grouping.placement.collocation import collocated
 from grouping.placement.descent import Attraction, Descent, Units
 from sketches.errors import InvalidValueError
 
@@ -175,3 +176,23 @@ def test_where_nodes_hold_many_groups_trying_some_of_them_is_nearly_as_good(monk
 
     assert traffic.local(current) + 0.4 < local[0]
     assert all(some > 0.995 * local[0] for some in local)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_ends_where_all_traffic_may_stay_on_nodes(monkeypatch, seed):
+    """What rounding leaves of the traffic is no reason for a step to and fro."""
+    drawn, taken, step = np.random.default_rng(seed), itertools.count(1), Descent._step  # noqa: SLF001
+    groups = int(drawn.integers(6, 24))
+    loads, current = 1e-3 * drawn.random(groups), drawn.integers(0, 2, groups)
+    ends = drawn.integers(0, groups, (2, 30))
+    traffic = Traffic(*ends, drawn.gamma(1.0, 1.0, 30), groups=groups)
+    problem = PlacementProblem.of(loads, current, 2, budget=float(groups))
+
+    def counted(self):
+        assert next(taken) < 3_000  # some twenty descents of some ten steps each
+        return step(self)
+
+    monkeypatch.setattr(Descent, "_step", counted)
+    found = collocated(problem, Units.of(problem), traffic, 1e3, 0.0)
+
+    assert traffic.local(found) >= traffic.local(problem.current)
