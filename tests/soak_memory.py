@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place:
         settings = {**FEW, "spark.local.dir": f"{place}/spark"}
-        session = local_session(2, settings=settings)
+        session = local_session(2, quick_start=True, settings=settings)
         started, samples = time.monotonic(), []
         _tell("   batch driver workers   heap  files MB  files  seconds")
         for sample in soak(session, Path(place), **vars(options)):

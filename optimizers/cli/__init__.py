@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from importlib import import_module
+from io import TextIOWrapper
 
 from optimizers import __version__
 from optimizers.error_boundary import is_debugging, shortened, showing_all, unforeseen
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 if all is well, 1 if a check found a fault, 2 if the request cannot be carried out, 130 if it
     was interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal may know ASCII only, and no ±
+            stream.reconfigure(errors="replace")
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()

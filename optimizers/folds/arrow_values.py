@@ -16,7 +16,7 @@ import pyarrow as pa
 from optimizers.errors import FoldError
 from optimizers.folds.describe import listed, shown
 
-_UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
+_UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError, LookupError)
 _NOTHING = type(None)
 _NO_NUMBERS = (bool, np.timedelta64)  # Python and numpy count them among the integers
 _SIMPLE = {bool, int, float, str, bytes, _NOTHING}
@@ -214,7 +214,7 @@ def _fits_nested(value: Any, kind: pa.DataType) -> bool:
     if types.is_struct(kind):
         named = {field.name: field.type for field in kind}
         return (
-            isinstance(value, Mapping)
+            isinstance(value, dict)  # of other mappings Arrow makes an error or pairs
             and value.keys() == named.keys()
             and len(named) == kind.num_fields
             and all(_fits(value[name], inner) for name, inner in named.items())

@@ -177,7 +177,7 @@ class SparkEngine(Asking):
                 can say how much is admitted of those that are `Sized`, or played back by `replay`.
             optimizer: decides; without one, keys are routed by hash and nothing changes.
             each_batch: is called with the job's output of a batch, and its number, as in `run`.
-                After a crash it may be called again with the same batch.
+                It is called again with the last batch of the driver before.
             each_aside: is called with the bad rows that operators hand aside, as in `run`.
             trigger: how often, as `DataStreamWriter.trigger` takes it; by default without pause.
             name: of the query, in Spark's own reports.

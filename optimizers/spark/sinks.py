@@ -1,7 +1,8 @@
 """Sinks for the output of jobs: ready functions for ``each_batch``.
 
-Each gets the rows of a batch and its number. After a crash a batch may be handed out again, with
-the same number and the same rows; these sinks then replace what they wrote.
+Each gets the rows of a batch and its number. A batch may be handed out again, with the same number
+and the same rows, after a crash or as another driver goes on; these sinks then replace what they
+wrote.
 """
 
 import os

@@ -23,7 +23,8 @@ class PublishedAlbic(Optimizer):
 
     The loads of all operators on a node add up. Each time, groups on one node that send each other
     more than is usual are kept together, one more pair of them is brought together, and all is
-    placed as evenly as the budget allows. Nothing is remembered, and each answer is applied.
+    placed as evenly as the budget allows. Nothing is remembered, and an answer that is more even
+    than the present, or more local, is applied; so one may undo the other on a steady stream.
 
     >>> import numpy as np
     >>> from optimizers import GroupStatistics

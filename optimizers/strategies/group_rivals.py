@@ -33,7 +33,8 @@ METHODS: dict[str, Place] = {
 class GroupRival(Optimizer):
     """Decides which node holds which key group, by a method of another paper.
 
-    Loads of all operators on a node add up, and every answer is applied.
+    Loads of all operators on a node add up, and every answer that is more even or more local than
+    the present is applied.
 
     >>> import numpy as np
     >>> from optimizers import GroupStatistics
@@ -51,7 +52,7 @@ class GroupRival(Optimizer):
         budget: what the moves of one decision may cost, as for `Albic`; those that place from
             scratch do not heed it.
         max_load_distance: how far a node may be from the mean, as a share of it, before anything
-            is done; None to act each time.
+            is done; None to do what is better each time.
         seed: of what is drawn.
 
     References:

@@ -24,6 +24,7 @@ from optimizers.folds import Count, Emit
 from optimizers.spark import SparkExecutors
 from optimizers.spark.engine import Run
 from optimizers.spark.executors import HostReader
+from optimizers.spark.session import QUICK_START
 from sketches.keys import as_keys
 
 KEYS = 3_000
@@ -37,6 +38,13 @@ JOB = (
 )
 WANTED = {3: 2, 5: 3}
 """After which batches the optimizer wants how many nodes."""
+
+
+_SETTINGS = {
+    "spark_task_maxFailures": "8",
+    "spark_driver_extraJavaOptions": QUICK_START,
+    "spark_executor_extraJavaOptions": QUICK_START,
+}
 
 
 class Wanting(Optimizer):
@@ -119,7 +127,7 @@ def main() -> int:
         url = stack.enter_context(standalone(2, folder=folder))
         third = ExitStack()
         third.enter_context(another_worker(url, Host(KILLED), folder=folder))
-        session = stack.enter_context(session_on(url, INSTANCES, spark_task_maxFailures="8"))
+        session = stack.enter_context(session_on(url, INSTANCES, **_SETTINGS))
         story = Story(session, folder)
         # 1. A worker is killed while tasks run; the next batch runs as the plan says.
         story.batch()

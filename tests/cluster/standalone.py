@@ -18,6 +18,8 @@ from pathlib import Path
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
+from optimizers.spark.session import QUICK_START
+
 _PATIENCE = 90.0
 
 
@@ -156,7 +158,7 @@ def _started(command: Sequence[str], host: Host, folder: Path) -> "subprocess.Po
     home = Path(_find_spark_home())
     name, *arguments = command
     environment = {**os.environ, "SPARK_LOCAL_IP": host.address, "SPARK_DAEMON_MEMORY": "256m"}
-    environment["SPARK_HOME"] = str(home)
+    environment |= {"SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": QUICK_START}
     folder.mkdir(parents=True, exist_ok=True)
     program = str(home / "bin" / "spark-class")
     with (folder / f"{name}-{host.address}.log").open("wb") as log:

@@ -22,16 +22,43 @@ GROUPS = 8
 KEYS = list(range(24))
 NODES = ("n0", "n1", "n2")
 TUPLES = Count(emit=Emit.TUPLES)
-COLUMNS = {"a": "k", "b": "l"}
+COLUMNS = {"a": "k", "b": "l", "c": "l"}
 
 
-def job(a, b, seed=0):
-    made = Topology.source("s").then(Operator("a", "k", a, apply=TUPLES, key_groups=GROUPS))
-    made = made.then(Operator("b", "l", b, apply=TUPLES, key_groups=GROUPS))
-    return made.seeded(seed)
+def job(a, b, seed=0, shape="line"):
+    """From a to b, and nothing else; or a feeds others as well; or two sources feed it.
+
+    The others are one with the keys of b, and one without keys.
+    """
+    first, second = (
+        Operator(name, COLUMNS[name], count, apply=TUPLES, key_groups=GROUPS)
+        for name, count in (("a", a), ("b", b))
+    )
+    made = Topology.source("s").also("t") if shape == "join" else Topology.source("s")
+    made = made.then(first, after=made.sources)
+    if shape == "fork":
+        made = made.then("c", key="l", parallelism=3, key_groups=GROUPS, apply=TUPLES)
+        made = made.then("d", after="a", parallelism=2)
+    return made.then(second, after="a").seeded(seed)
 
 
-JOBS = st.builds(job, st.integers(1, 4), st.integers(1, 4), st.sampled_from([0, 7]))
+SHAPES = ("line", "fork", "join")
+
+
+def jobs(shapes=SHAPES):
+    """Any jobs of these shapes."""
+    counts = st.integers(1, 4)
+    return st.builds(job, counts, counts, st.sampled_from([0, 7]), st.sampled_from(shapes))
+
+
+JOBS = jobs()
+
+
+def keyed(topology):
+    """The operators that have keys."""
+    return [name for name in COLUMNS if name in topology.order]
+
+
 CLUSTERS = st.builds(
     lambda capacities: Cluster(tuple(map(Node, NODES, capacities))),
     st.lists(st.sampled_from([1.0, 2.0]), min_size=3, max_size=3),
@@ -158,5 +185,6 @@ def silent(plan):
     return replace(plan, notes=())
 
 
-def batch():
-    return {"s": pa.table(rows())}
+def batch(topology):
+    """The rows, from each source."""
+    return {name: pa.table(rows()) for name in topology.sources}

@@ -19,6 +19,8 @@ from one_world import (
     batch,
     decisions,
     homes_of_state,
+    jobs,
+    keyed,
     places,
     rows,
 )
@@ -51,7 +53,7 @@ def foretold(migration, name):
 
 
 @settings(max_examples=40)
-@given(st.data(), JOBS, CLUSTERS)
+@given(st.data(), jobs(["line", "fork"]), CLUSTERS)
 def test_in_the_simulation_exactly_that_moves_which_was_foretold(data, topology, cluster):
     drained = set()
 
@@ -65,7 +67,10 @@ def test_in_the_simulation_exactly_that_moves_which_was_foretold(data, topology,
     engine = SimulationEngine(cluster=cluster, node_delay=1e9, batch_tuples=len(tuples["k"]))
 
     run = engine.run(
-        topology, stream, optimizer, work={name: Work(0.0, state_bytes=STATE) for name in HOP}
+        topology,
+        stream,
+        optimizer,
+        work={name: Work(0.0, state_bytes=STATE) for name in keyed(topology)},
     )
 
     seen = [statistics for _, _, statistics, _ in optimizer.views[1:]]
@@ -76,7 +81,7 @@ def test_in_the_simulation_exactly_that_moves_which_was_foretold(data, topology,
         expected = run.batches[place].moved.bytes
         assert sum(moved.bytes for moved in crossing) == pytest.approx(expected)
         assert (0, 0, ()) == (migration.unsized, migration.total.uncounted, migration.reroutes)
-        for name in HOP:
+        for name in keyed(topology):
             before, after = (places(topology, plan, name)[0] for plan in (old, new))
             ends = Counter((before[k], after[k]) for k in KEYS if before[k] != after[k])
             keys, sizes = foretold(migration, name)
@@ -92,17 +97,17 @@ def test_in_this_process_exactly_that_moves_which_was_foretold(data, topology, c
     with any_job.temporary() as folder:
         optimizer = Seeing(lambda current: data.draw(decisions(current)))
         driver = Driver(folder, topology, optimizer, cluster=cluster)
-        driver.batch(batch())
+        driver.batch(batch(topology))
         for _ in range(2):
-            had = {name: homes_of_state(driver, name) for name in HOP}
+            had = {name: homes_of_state(driver, name) for name in keyed(topology)}
             old = driver.assigned.plan
-            taken_over = driver.batch(batch()).taken_over
+            taken_over = driver.batch(batch(topology)).taken_over
             new, statistics = driver.assigned.plan, optimizer.views[-2][2]
             migration = old.diff(new, topology, cluster, statistics)
             moves = [m for m in (*migration.groups, *migration.keys) if m.old[0] != m.new[0]]
             assert sum(move.keys for move in moves) == taken_over
             assert (0, ()) == (migration.unsized, migration.reroutes)
-            for name in HOP:
+            for name in keyed(topology):
                 have = homes_of_state(driver, name)
                 row = statistics.groups[name].state_bytes.sum() / len(KEYS)
                 moved = sum(had[name][key] != have[key] for key in KEYS)

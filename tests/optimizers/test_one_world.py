@@ -27,6 +27,8 @@ from one_world import (
     decisions,
     homes_of_state,
     job,
+    jobs,
+    keyed,
     listed,
     places,
     rows,
@@ -36,6 +38,8 @@ from one_world import (
 from grouping.groupings import Fields, GroupTable, RoutingTable
 from grouping.keygraph.key_pairs import KeyPairs
 from optimizers import (
+    Aeolus,
+    Albic,
     Chain,
     Cluster,
     Deployment,
@@ -52,6 +56,7 @@ from optimizers.control.asking import ask
 from optimizers.control.question import Question
 from optimizers.layout import Layout, completed
 from optimizers.loads import GroupStatistics
+from optimizers.plugins import create
 from optimizers.runtime.state import cache
 from optimizers.simulation import SimulationEngine, Stream, Work
 from optimizers.statistics import GroupTraffic, Probe
@@ -82,15 +87,15 @@ def test_layouts_tasks_and_strategies_see_each_key_where_the_plan_puts_it(world)
     for plan in plans:
         layout = Layout.of(topology, cluster, plan)
         keys = KeyLayout(layout, cluster.under(plan), (HOP,))
-        for name in HOP:
+        for name in keyed(topology):
             expected, groups = places(topology, plan, name)
             owners = layout.owners(name)
             found = owners.assign(KEYS).tolist()
             assert [expected[key][0] for key in KEYS] == found
             assert found == keys.owners(name, KEYS).tolist()
             assert [groups[key] for key in KEYS] == owners.group_of(KEYS).tolist()
-            edge = topology.inputs(name)[0]
-            assert found == layout.owners_on(edge).assign(KEYS).tolist()
+            for edge in topology.inputs(name):
+                assert found == layout.owners_on(edge).assign(KEYS).tolist()
             nodes = layout.homes[name].nodes
             assert [expected[key] for key in KEYS] == [(i, nodes[i]) for i in found]
 
@@ -175,6 +180,7 @@ def test_a_new_number_of_instances_moves_keys_with_their_groups_and_the_fewest_g
 
 
 COUNTS = {name: Counter(rows()[COLUMNS[name]]) for name in HOP}
+"""How often each key comes in a batch, from each source."""
 
 
 def check_groups(statistics, plan, topology):
@@ -183,13 +189,13 @@ def check_groups(statistics, plan, topology):
         _, groups = places(topology, plan, name)
         expected = np.zeros(GROUPS)
         for key, count in COUNTS[name].items():
-            expected[groups[key]] += count
+            expected[groups[key]] += count * len(topology.sources)
         assert expected.tolist() == statistics.groups[name].tuples.tolist()
     traffic = statistics.traffic[HOP]
     of = {name: places(topology, plan, name)[1] for name in HOP}
     cells = Counter()
     for left, right in zip(rows()["k"], rows()["l"], strict=True):
-        cells[of["a"][left], of["b"][right]] += 1
+        cells[of["a"][left], of["b"][right]] += len(topology.sources)
     found = zip(traffic.sources.tolist(), traffic.targets.tolist(), strict=True)
     assert cells == dict(zip(found, traffic.tuples.tolist(), strict=True))
 
@@ -204,7 +210,7 @@ def test_on_the_local_runner_keys_are_where_the_layout_has_them_and_move_as_the_
         driver = Driver(folder, topology, optimizer, cluster=cluster)
         before = None
         for number in range(3):
-            seen = driver.batch(batch())  # asks, and so what is seen is of the plan before
+            seen = driver.batch(batch(topology))  # asks, and so what is seen is of the plan before
             plan = driver.assigned.plan
             current, view, statistics, _ = optimizer.views[-1]
             assert silent(plan) == silent(current)
@@ -214,9 +220,8 @@ def test_on_the_local_runner_keys_are_where_the_layout_has_them_and_move_as_the_
                 assert expected == view[name]
                 after[name] = homes_of_state(driver, name)
                 assert {key: expected[key][0] for key in KEYS} == after[name]
-                assert driver.results(name) == {
-                    key: COUNTS[name][key] * (number + 1) for key in KEYS
-                }
+                times = (number + 1) * len(topology.sources)
+                assert driver.results(name) == {key: COUNTS[name][key] * times for key in KEYS}
             check_groups(statistics, current, topology)
             if before is not None:
                 check_moves(topology, cluster, before, (plan, after), seen.taken_over)
@@ -244,7 +249,7 @@ def check_moves(topology, cluster, before, after, taken_over):
 
 
 @settings(max_examples=25)
-@given(st.data(), JOBS, CLUSTERS)
+@given(st.data(), jobs(["line", "fork"]), CLUSTERS)
 def test_in_the_simulation_keys_are_where_the_layout_has_them_and_move_as_the_diff_says(
     data, topology, cluster
 ):
@@ -262,7 +267,10 @@ def test_in_the_simulation_keys_are_where_the_layout_has_them_and_move_as_the_di
 
     # Nodes that plans add are there by their names; no others come in their place.
     run = SimulationEngine(cluster=cluster, node_delay=1e9, batch_tuples=count).run(
-        topology, stream, optimizer, work={name: Work(0.0, state_bytes=STATE) for name in HOP}
+        topology,
+        stream,
+        optimizer,
+        work={name: Work(0.0, state_bytes=STATE) for name in keyed(topology)},
     )
 
     assert not any(decision.refused for decision in run.decisions)
@@ -275,14 +283,14 @@ def test_in_the_simulation_keys_are_where_the_layout_has_them_and_move_as_the_di
     for place, (old, new) in enumerate(pairwise(plans), start=1):
         migration = old.diff(new, topology, cluster)
         keys, bytes_moved = 0, 0.0
-        for name in HOP:
+        for name in keyed(topology):
             ends = moved_of(*(places(topology, plan, name)[0] for plan in (old, new)))
             keys += sum(ends.values())
             crossing = sum(n for (one, other), n in ends.items() if one[1] != other[1])
             bytes_moved += STATE * crossing
         assert (keys, bytes_moved) == run.batches[place].moved[:2]
         assert bool(keys) <= bool(migration.total)
-    for name in HOP:
+    for name in keyed(topology):
         result = run.operators[name]
         values = np.array(tuples[COLUMNS[name]] * 4)[result.rows]
         for place, plan in enumerate(run.plans):
@@ -312,10 +320,19 @@ def steps(random, plan, cluster):
         Fixed(Plan(add=(Node("n3"),))),
         Fixed(Plan(batch={"s": 5})),
         Chain(Fixed(Plan(parallelism={"a": 2})), Locality(worth=0.0)),
+        Albic(budget="50 %", max_load_distance=0.01),
+        Albic(nodes=(1, 4), patience=1),
+        Albic.published(),
+        create("flux"),
+        create("longest-first"),
+        create("balanced-keys"),
+        create("ds2"),
+        Aeolus(),
+        Aeolus(latency=5.0),
     ]
 
 
-CHAINS = st.lists(st.integers(0, 13), min_size=2, max_size=4)
+CHAINS = st.lists(st.integers(0, 22), min_size=2, max_size=4)
 
 
 @settings(max_examples=10)
@@ -326,20 +343,22 @@ def test_a_chain_in_any_order_works_or_is_a_refused_decision(chosen, seed, topol
     with any_job.temporary() as folder:
         driver = Driver(folder, topology, chain, cluster=cluster)
         for number in range(3):
-            driver.batch(batch())
+            driver.batch(batch(topology))
             for name in HOP:
                 expected, _ = places(topology, driver.assigned.plan, name)
                 assert {k: expected[k][0] for k in KEYS} == homes_of_state(driver, name)
-                seen = {key: COUNTS[name][key] * (number + 1) for key in KEYS}
-                assert seen == driver.results(name)
+                times = (number + 1) * len(topology.sources)
+                assert {key: COUNTS[name][key] * times for key in KEYS} == driver.results(name)
         assert 4 == sum(not decision.of_machines for decision in driver.coordinator.decisions)
         cache.forget()
 
     tuples = rows()
     stream = Stream.steady({name: column * 3 for name, column in tuples.items()}, rate=1.0)
-    run = SimulationEngine(cluster=cluster, batch_tuples=len(KEYS) * 2).run(topology, stream, chain)
+    streams = dict.fromkeys(topology.sources, stream)
+    each = len(KEYS) * 2 * len(streams)
+    run = SimulationEngine(cluster=cluster, batch_tuples=each).run(topology, streams, chain)
     assert 3 == len(run.batches)
-    assert {len(KEYS) * 6} == {len(run.operators[name].rows) for name in HOP}
+    assert {3 * each} == {len(run.operators[name].rows) for name in HOP}
 
 
 def emptying(random):

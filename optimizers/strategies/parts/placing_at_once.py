@@ -5,7 +5,8 @@ So do the methods of other papers that `Albic` is compared with, its own as prin
 
 from collections.abc import Callable
 
-from grouping.placement.problem import Nodes, PlacementProblem
+from grouping.placement.problem import ROUNDING, Nodes, PlacementProblem
+from grouping.placement.traffic import Traffic
 from optimizers.control.question import Question
 from optimizers.layout import Layout
 from optimizers.optimizer import Optimizer
@@ -31,7 +32,7 @@ def placed_at_once(
         place: returns the node of each group.
         budget: what the moves may cost.
         unless_within: how far a node may be from the mean, as a share of it, before anything is
-            done; None to act each time.
+            done; None to do what is better each time.
     """
     topology, cluster, statistics = asked.topology, asked.cluster, asked.statistics
     reason = hindrance(topology)
@@ -53,11 +54,32 @@ def placed_at_once(
     if is_even and not problem.left(problem.current):
         return Plan(notes=(optimizer.note("the job", "even enough", {"distance then": before}),))
     found = place(problem, groups)
+    said = f"every placement that is better is taken, by {loads.resource}"
+    if not _better(problem, groups.traffic(statistics), found):
+        found, said = (
+            problem.current,
+            f"left as it is: nothing better was found, by {loads.resource}",
+        )
     figures = {
         "distance then": before,
         "distance now": problem.distance(found),
         "groups": int((found != problem.current).sum()),
         "cost": problem.cost(found),
     }
-    note = optimizer.note("the job", f"every placement is taken, by {loads.resource}", figures)
+    note = optimizer.note("the job", said, figures)
     return Plan(placement=groups.placed(found, load), notes=(note,))
+
+
+def _better(problem: PlacementProblem, traffic: Traffic, found: Nodes) -> bool:
+    """Return whether a placement is more even than the present, more local, or leaves more drains.
+
+    By more than rounding: the loads of a stream that stays the same are never the same to the last
+    digit, and methods that sort by them would move groups for ever.
+    """
+    now = problem.current
+    gained = problem.distance(now) - problem.distance(found)
+    return (
+        gained > ROUNDING * float(problem.mean.max())
+        or traffic.local(found) - traffic.local(now) > ROUNDING
+        or problem.left(found) < problem.left(now)
+    )

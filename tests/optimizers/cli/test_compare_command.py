@@ -65,6 +65,17 @@ def test_without_arguments_it_compares_hash_the_published_method_and_ours(asked,
     assert comparison().summary() in shown.out
 
 
+def test_a_terminal_that_knows_ascii_only_gets_what_it_can_show(asked, monkeypatch):
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    asked["result"] = comparison(name="l\u00f6sung")
+
+    assert 0 == main(["compare"])
+
+    shown.seek(0)
+    assert "l?sung" in shown.read()
+
+
 def test_what_is_asked_for_is_done(asked, tmp_path):
     file = tmp_path / "found.json"
     options = ["--batches", "5", "--every", "2", "--scale", "0.01", "--seed", "9", "--cores", "1"]

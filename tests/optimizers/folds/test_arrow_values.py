@@ -5,6 +5,7 @@ import functools
 import math
 import subprocess
 import sys
+from collections import ChainMap, UserDict
 from decimal import Decimal
 
 import numpy as np
@@ -155,6 +156,9 @@ def test_types_that_are_not_given_are_found_without_a_change(values):
         (b"ab", pa.binary(1)),
         ({"a": 1, "b": 2}, pa.struct([("a", pa.int64())])),
         ({}, pa.struct([("a", pa.int64())])),
+        (UserDict(a=1), pa.struct([("a", pa.int64())])),
+        (ChainMap({"a": 1}), pa.struct([("a", pa.int64())])),
+        ([UserDict(a=1)], pa.list_(pa.struct([("a", pa.int64())]))),
         ([("a", 1)], pa.struct([("a", pa.int64())])),
         ({1, 2}, pa.list_(pa.int64())),
         ([1.5], pa.list_(pa.int64())),

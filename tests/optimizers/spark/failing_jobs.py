@@ -16,6 +16,7 @@ from optimizers import Topology
 from optimizers.folds import Count, EachKey, each_row
 from optimizers.runtime.task import outbox
 from optimizers.spark import SparkEngine, ToParquet, local_session, repartition
+from optimizers.spark.session import QUICK_START
 
 
 class OwnError(Exception):
@@ -58,6 +59,7 @@ def main(kind, cases):
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
         # What else Spark says of jobs that are fine: a bar of progress, and a warning.
         builder = builder.config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config("spark.driver.extraJavaOptions", QUICK_START)
         session = builder.config("spark.sql.adaptive.enabled", "false").getOrCreate()
     rows = session.createDataFrame([("a", 1), (None, 2), ("b", 3)], "k string, v int")
     good = session.createDataFrame([("a", 1), ("c", 2), ("b", 0)], "k string, v int")

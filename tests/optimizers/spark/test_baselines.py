@@ -44,7 +44,7 @@ def test_baselines_are_compared_on_a_workload_of_ones_own(tmp_path):
     (tmp_path / "shop.py").write_text(MODULE)
     variants = ["hash", "d-choices", "shortest-queue", "balanced-keys", "full-knowledge"]
     command = [sys.executable, "-c", "from optimizers.cli import main; raise SystemExit(main())"]
-    options = ["--batches", "5", "--every", "1", "--cores", "2", "--json", "found.json"]
+    options = ["--batches", "3", "--every", "1", "--cores", "2", "--json", "found.json"]
     named = [word for name in variants for word in ("--with", name)]
 
     ran = subprocess.run(

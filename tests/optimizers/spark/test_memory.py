@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 def test_nothing_grows_over_twenty_plans_of_many_keys():
     # In a process and a session of its own: that of the tests holds what all of them have left.
-    asked = ("--batches=40", "--plans=20", "--keys=50000", "--samples=8")
+    asked = ("--batches=24", "--plans=20", "--keys=50000", "--samples=5")
     done = subprocess.run(
         (sys.executable, soak_memory.__file__, *asked), capture_output=True, text=True, check=False
     )

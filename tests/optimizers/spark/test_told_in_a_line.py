@@ -54,11 +54,11 @@ _WORKER = re.compile(
 )
 
 
-def run(session, folder, **environment):
-    """Run all cases as a script, and return the lines on stderr of each."""
+def run(session, folder, cases=CASES, **environment):
+    """Run cases as a script, and return the lines on stderr of each."""
     given = {name: value for name, value in os.environ.items() if name != "PENSTOCK_DEBUG"}
     given |= {"PYSPARK_PYTHON": sys.executable, "TMPDIR": str(folder), **environment}
-    command = [sys.executable, str(SCRIPT), session, *CASES]
+    command = [sys.executable, str(SCRIPT), session, *cases]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
     assert done.returncode == 1, done.stderr
     found, lines = {}, []
@@ -124,7 +124,7 @@ def test_at_a_door_what_spark_says_ends_with_our_sentence(told, request):
 
 
 def test_the_setting_shows_all(folder):
-    told = run("ours", folder, PENSTOCK_DEBUG="1")
+    told = run("ours", folder, ["key", "stream"], PENSTOCK_DEBUG="1")
 
     assert "PythonException" in "".join(told["key"])
     assert any("ERROR Executor" in line for line in told["key"])

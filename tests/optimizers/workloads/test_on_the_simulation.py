@@ -19,7 +19,7 @@ FIT_ANYTHING = ("fields", "hash")
 def compared(request):
     chosen = workload(request.param)
     variants = {name: create(name) for name in registered()}
-    batches = chosen.batches(5, scale=0.02)
+    batches = chosen.batches(5, scale=0.01)
     return compare(chosen.topology, batches, variants, engine=chosen.simulation(every=2))
 
 
