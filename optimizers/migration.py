@@ -191,7 +191,7 @@ def migration_between(old: Layout, new: Layout, statistics: "Statistics | None")
         operator = old.topology.operator(name)
         if not operator.keyed or operator.partial or not old.topology.inputs(name):
             continue
-        change = _Change(name, old, new, statistics)
+        change = _OperatorChange(name, old, new, statistics)
         groups += change.groups()
         keys += change.keys()
         if change.is_open:
@@ -199,7 +199,7 @@ def migration_between(old: Layout, new: Layout, statistics: "Statistics | None")
     return Migration(tuple(groups), tuple(keys), tuple(parallelism), tuple(reroutes))
 
 
-class _Change:
+class _OperatorChange:
     """One operator when one layout follows another."""
 
     def __init__(
@@ -301,7 +301,7 @@ class _Change:
 
 
 def _moved(moves: Iterable[GroupMove | KeyMoves], open_: int = 0) -> Moved:
-    """Add moves up, with so many operators of which no more is known."""
+    """Add moves up; of `open_` operators no more is known than that something moves."""
     listed = list(moves)
     groups = [move for move in listed if isinstance(move, GroupMove)]
     keys = [move for move in listed if isinstance(move, KeyMoves)]

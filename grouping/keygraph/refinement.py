@@ -55,7 +55,7 @@ def refine(  # noqa: PLR0913
     pulls = []
     for span in map(graph.span, range(len(graph.names))):
         at_home = home[span] if home is not None and inertia else None
-        pulls.append(_Pulls(graph, span, at_home, inertia))
+        pulls.append(_KeyPulls(graph, span, at_home, inertia))
     for _ in range(rounds):
         # Full parts can exchange keys. Only when that is done, single keys fill what room is left.
         moved = sum(map(_exchange, pulls, repeat(parts), limits))
@@ -100,7 +100,7 @@ def part_loads(graph: KeyGraph, parts: Parts, number: int) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pulls:
+class _KeyPulls:
     """The attraction of each key of one operator to each part: its pairs there, and its home."""
 
     graph: KeyGraph
@@ -131,7 +131,7 @@ class _Pulls:
         return best, gains
 
 
-def _exchange(pulls: _Pulls, parts: Parts, limits: Floats) -> int:
+def _exchange(pulls: _KeyPulls, parts: Parts, limits: Floats) -> int:
     """Make those of all keys' best moves that fit together; return how many they were.
 
     All of them are taken at first, then parts that would get above their limit refuse those of
@@ -158,7 +158,7 @@ def _exchange(pulls: _Pulls, parts: Parts, limits: Floats) -> int:
     return len(wanted)
 
 
-def _fill(pulls: _Pulls, parts: Parts, limits: Floats) -> int:
+def _fill(pulls: _KeyPulls, parts: Parts, limits: Floats) -> int:
     """Move single keys into room that is left, to the best part that has enough of it."""
     here, loads = parts[pulls.span], pulls.loads
     room = limits - np.bincount(here, loads, len(limits))

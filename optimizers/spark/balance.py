@@ -136,7 +136,7 @@ def _total(seen: pa.Table) -> int:
 
 
 @dataclass(frozen=True)
-class _Share:
+class _InstanceShare:
     """The partitions of one task's rows: of those of each code, one after the other.
 
     Attributes:
@@ -150,7 +150,7 @@ class _Share:
     partitions: Parts
 
 
-def _divided(prices: _Prices, seen: pa.Table, partitions: int) -> dict[int, _Share]:
+def _divided(prices: _Prices, seen: pa.Table, partitions: int) -> dict[int, _InstanceShare]:
     """Divide all rows, and return the share of each task."""
     codes, costs = prices.of(seen)
     tasks, counts = (seen.column(name).to_numpy() for name in (_TASK, _COUNT))
@@ -162,7 +162,7 @@ def _divided(prices: _Prices, seen: pa.Table, partitions: int) -> dict[int, _Sha
         mine = mine[np.argsort(codes[mine], kind="stable")]
         places = [np.arange(ends[row] - counts[row], ends[row]) for row in mine.tolist()]
         starts = np.concatenate([[0], np.cumsum(counts[mine])])
-        shares[task] = _Share(codes[mine], starts, chosen[np.concatenate(places)])
+        shares[task] = _InstanceShare(codes[mine], starts, chosen[np.concatenate(places)])
     return shares
 
 
@@ -172,7 +172,7 @@ class _Balancing:
 
     prices: _Prices
     partitions: int
-    shares: Mapping[int, _Share]
+    shares: Mapping[int, _InstanceShare]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -198,7 +198,7 @@ class _Spreader:
         task: its number; tasks that decide for themselves begin with different partitions.
     """
 
-    def __init__(self, share: _Share | None, partitions: int, task: int) -> None:
+    def __init__(self, share: _InstanceShare | None, partitions: int, task: int) -> None:
         self._share = share
         self._used = np.zeros(0 if share is None else len(share.codes), dtype=np.int64)
         self._order = (np.arange(partitions) + task) % partitions
@@ -217,7 +217,7 @@ class _Spreader:
             chosen[left] = self._order[places]
         return chosen
 
-    def _as_decided(self, share: _Share, codes: Codes, chosen: Parts) -> None:
+    def _as_decided(self, share: _InstanceShare, codes: Codes, chosen: Parts) -> None:
         # 1. Bring equal keys together, each with how often it comes.
         rows = np.argsort(codes, kind="stable")
         distinct, firsts, counts = np.unique(codes[rows], return_index=True, return_counts=True)

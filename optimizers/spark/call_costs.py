@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from optimizers.folds.key_codes import take_rows
 from optimizers.folds.types import plain
-from optimizers.runtime.observe.adding_up import heaviest
 from optimizers.runtime.observe.cost_tally import COUNT, SECONDS, KeyedRows
+from optimizers.runtime.observe.table_sums import heaviest
 
 KEY = "key"
 

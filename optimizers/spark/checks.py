@@ -20,7 +20,7 @@ from optimizers.errors import InvalidKeyError, InvalidValueError, UnknownNameErr
 from optimizers.optimizer import Optimizer
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.work import Settings
-from optimizers.spark.said_of_hosts import Hosts, checked_hosts
+from optimizers.spark.host_properties import Hosts, checked_hosts
 from optimizers.spark.sized import Sized
 from optimizers.topology import Topology
 

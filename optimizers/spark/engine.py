@@ -20,10 +20,10 @@ from optimizers.runtime.work import Settings
 from optimizers.spark import checks
 from optimizers.spark.hadoop import location_in
 from optimizers.spark.harness import SparkHarness
+from optimizers.spark.host_properties import Hosts
 from optimizers.spark.outputs import OutputHandlers, Sinks
 from optimizers.spark.replay import recorded
 from optimizers.spark.run import Run
-from optimizers.spark.said_of_hosts import Hosts
 from optimizers.spark.session import local_session
 from optimizers.spark.sized import Sized
 from optimizers.spark.source_limits import limits_of_bounded, limits_of_streams

@@ -11,9 +11,9 @@ from optimizers.errors import InvalidValueError
 from optimizers.layout import Layout
 from optimizers.spark.cores import cores_of_task, memory_of_executor, slots_of
 from optimizers.spark.executors import Host, HostReader, rack_of
+from optimizers.spark.host_properties import Hosts, complemented
 from optimizers.spark.machine_facts import MachineFacts, bandwidth_of_each, memory_of_each
 from optimizers.spark.pinning import Pins
-from optimizers.spark.said_of_hosts import Hosts, complemented
 from optimizers.spark.survey import Survey
 from optimizers.topology import Topology
 

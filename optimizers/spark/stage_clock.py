@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from optimizers.runtime.driver.taking_apart import BatchClock, StageClock
+from optimizers.runtime.driver.time_parts import BatchClock, StageClock
 
 _TIMES = "submissionTime", "firstTaskLaunchedTime", "completionTime"
 _TRIES, _MOMENT = 20, 0.002  # to wait for what Spark has not written down yet, in seconds

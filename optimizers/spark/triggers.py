@@ -15,7 +15,7 @@ from optimizers.batch_time import BatchTime
 from optimizers.spark.progress_meters import LastProgress
 
 
-class _Done(NamedTuple):
+class _DoneBatch(NamedTuple):
     """The last batch that is done.
 
     Attributes:
@@ -34,7 +34,7 @@ class Triggers:
     """Tells what the triggers of a query take around its batches, as far as that is known."""
 
     _progress: LastProgress | None = field(default=None, init=False)
-    _done: _Done | None = field(default=None, init=False)
+    _done: _DoneBatch | None = field(default=None, init=False)
 
     def watch(self, progress: LastProgress) -> None:
         """Use what tells of the last batch of the query that is done."""
@@ -78,7 +78,7 @@ class Triggers:
         self._done = None
         if time is not None and cut is not None:
             own = time.seconds - (time.trigger or 0.0)
-            self._done = _Done(number, cut, begun - cut + own)
+            self._done = _DoneBatch(number, cut, begun - cut + own)
 
     def paused(self, seconds: float) -> None:
         """Leave out of the last batch's trigger for how long it was held back by a plan."""

@@ -114,7 +114,7 @@ class Locality(Optimizer):
         layout = KeyLayout(Layout.of(topology, cluster, current), cluster, tuple(evidence.seen))
         if self.offline and layout.decided:
             return Plan()
-        trial = _Trial(self, layout, evidence)
+        trial = _TriedDivision(self, layout, evidence)
         if self.worth and trial.local_now <= trial.local_then:
             note = self._note(layout, "nothing to gain", {**trial.figures, "gained": 0.0})
             return Plan(notes=(note,))
@@ -148,7 +148,7 @@ class Locality(Optimizer):
         return layout.kept(layout.divided(graph, partition))
 
     def _judge(
-        self, layout: KeyLayout, statistics: Statistics, trial: "_Trial", proposal: Division
+        self, layout: KeyLayout, statistics: Statistics, trial: "_TriedDivision", proposal: Division
     ) -> dict[str, float]:
         """Estimate what the proposal will gain until it is outdated, and what it moves.
 
@@ -171,7 +171,7 @@ class Locality(Optimizer):
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _TriedDivision:
     """What can be learned from some of the pairs, tested on those held out."""
 
     strategy: Locality

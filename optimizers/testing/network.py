@@ -76,7 +76,7 @@ def run(  # noqa: PLR0913  # all that there is in a network
         wire: a function that each message passes through.
         foreign: messages that no reporter has sent, and that dispatchers get before each tuple.
     """
-    network = _Network(grouping, instances, senders, fates, wire)
+    network = _MessageNetwork(grouping, instances, senders, fates, wire)
     codes = as_keys(stream).codes.tolist()
     for turn, code in enumerate(codes):
         network.work_until(turn)
@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913  # all that there is in a network
 
 
 @dataclass(frozen=True)
-class _Sent:
+class _SentMessage:
     sender: int
     code: int
     seconds: float
@@ -95,7 +95,7 @@ class _Sent:
     carried: Message | None
 
 
-class _Network:
+class _MessageNetwork:
     """The state of all, and the truth about it."""
 
     def __init__(
@@ -115,7 +115,7 @@ class _Network:
             grouping.reporter(instance, instances=instances, senders=senders)
             for instance in range(instances)
         ]
-        self._queues: list[deque[_Sent]] = [deque() for _ in range(instances)]
+        self._queues: list[deque[_SentMessage]] = [deque() for _ in range(instances)]
         self._free = [0.0] * instances
         self._fates, self._wire = fates, wire
         self._on_the_way: dict[int, list[tuple[int, Message]]] = {}
@@ -170,7 +170,7 @@ class _Network:
         done = max(now, self._free[chosen]) + self._at_hand
         self._free[chosen] = done
         travelled = None if carried is None else self._wire(carried)
-        self._queues[chosen].append(_Sent(sender, code, self._at_hand, done, travelled))
+        self._queues[chosen].append(_SentMessage(sender, code, self._at_hand, done, travelled))
 
     def _post(self, turn: int, recipient: int, message: Message) -> None:
         self.run.messages.append(message)

@@ -24,7 +24,7 @@ _MOVED = 0.01  # of all tags change community after a batch
 
 
 @dataclass(slots=True)
-class _World:
+class _PostWorld:
     """Places and tags, and which belong together at the moment.
 
     Both have frequencies by Zipf's law, by rank. The tag of a rank changes as tags come and go.
@@ -38,7 +38,7 @@ class _World:
     tag_names: Integers
 
     @classmethod
-    def new(cls, scale: float, seed: int) -> "_World":
+    def new(cls, scale: float, seed: int) -> "_PostWorld":
         """Make a world of this size."""
         rng = np.random.default_rng([seed, 41])
         places, tags = (max(_COMMUNITIES, round(keys * scale)) for keys in (_PLACES, _TAGS))
@@ -83,7 +83,7 @@ class _World:
 
 def trending(scale: float, seed: int) -> Iterator[Batch]:
     """Yield posts, batch by batch, whose tags belong to places and slowly cease to."""
-    world = _World.new(scale, seed)
+    world = _PostWorld.new(scale, seed)
     while True:
         places, tags = world.draw()
         yield _posts(world.place_names[places], world.tag_names[tags])
@@ -92,7 +92,7 @@ def trending(scale: float, seed: int) -> Iterator[Batch]:
 
 def shuffled(scale: float, seed: int) -> Iterator[Batch]:
     """Yield posts of the same places and tags, without any correlation."""
-    world = _World.new(scale, seed)
+    world = _PostWorld.new(scale, seed)
     while True:
         places, tags = world.draw()
         yield _posts(world.place_names[places], world.rng.permutation(world.tag_names[tags]))

@@ -33,11 +33,11 @@ from optimizers.runtime.driver.inflow import Inflow
 from optimizers.runtime.driver.learned import Learned
 from optimizers.runtime.driver.redeclaring import redeclared
 from optimizers.runtime.driver.summary import log_bad_rows, summary_of
-from optimizers.runtime.driver.taking_apart import Timing, time_of
+from optimizers.runtime.driver.time_parts import Timing, time_of
 from optimizers.runtime.log.checkpoint import Checkpoint, SavedPlan
 from optimizers.runtime.log.origins import Bounded, Origin, Progress
 from optimizers.runtime.log.records import Commit
-from optimizers.runtime.state.after import state_after
+from optimizers.runtime.state.files_after import state_after
 from optimizers.runtime.state.schema import Columns, columns_after, key_types
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizers.runtime.state.after import bytes_of
+from optimizers.runtime.state.files_after import bytes_of
 from optimizers.runtime.task.fact_columns import Ragged, no_reals, no_wholes
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import StateFiles

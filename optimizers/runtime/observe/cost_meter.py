@@ -94,10 +94,10 @@ class CostMeter:
         self._looked_at = looked_at
         self._tallies = {kind: CostTally(most_keys) for kind in (EACH, MEAN)}
         self._calls: list[tuple[int, bool, float | None]] = []  # what was tried; see `SCHEMA`
-        self._watch: _Watch | None = None
+        self._watch: _Stopwatch | None = None
         self.function = function
         if isinstance(function, RowFunction):
-            self._watch = _Watch(function.function, self._clock)
+            self._watch = _Stopwatch(function.function, self._clock)
             self.function = replace(function, function=self._watch)
 
     def measured(
@@ -232,7 +232,7 @@ class CostMeter:
         return first
 
 
-class _Watch:
+class _Stopwatch:
     """A function of rows that notes how long some of them took; it gives what the other gives.
 
     Args:

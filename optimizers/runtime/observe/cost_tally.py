@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
 from optimizers.folds.key_codes import take_rows
-from optimizers.runtime.observe.adding_up import heaviest
+from optimizers.runtime.observe.table_sums import heaviest
 from optimizers.runtime.task.key_reader import key_batch, namable_keys, reworded
 from sketches.cost_sketch import CostSketch
 from sketches.key_identity import distinct

@@ -8,7 +8,7 @@ these two are far apart for the keys that may be the hottest, it is not known ho
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizers.runtime.observe.adding_up import heaviest
+from optimizers.runtime.observe.table_sums import heaviest
 from optimizers.runtime.task.fact_columns import Ragged
 from sketches.arrays import Codes, Floats
 

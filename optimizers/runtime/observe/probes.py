@@ -10,8 +10,8 @@ from grouping.key_batch import KeyBatch
 from optimizers.errors import FoldError
 from optimizers.folds.key_codes import take_rows
 from optimizers.operators import Edge
-from optimizers.runtime.observe.adding_up import added_up, heaviest, joined
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
+from optimizers.runtime.observe.table_sums import added_up, heaviest, joined
 from optimizers.runtime.task.key_reader import key_batch, namable_keys, reworded
 from optimizers.runtime.work import PACKED_AT_ONCE, JobContext
 from optimizers.statistics import Probe

@@ -15,7 +15,7 @@ from optimizers.runtime.storage.location import Location
 _Name = tuple[str, Instance]
 
 
-class _Memory:
+class _StateMemory:
     """States by the folder of their checkpoint and their instance, the latest used last."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _Memory:
 
 
 # The last states in this process: valid only if the files are still the same.
-_MEMORY = _Memory()
+_MEMORY = _StateMemory()
 
 
 def state_in(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from math import isqrt
 
 from optimizers.layout import Layout
-from optimizers.runtime.observe.adding_up import added_up
+from optimizers.runtime.observe.table_sums import added_up
 from optimizers.runtime.task.parcels import Parcel
 from optimizers.runtime.task.reports import Reports
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optimizers.errors import DeliveryError
-from optimizers.runtime.observe.adding_up import joined
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
+from optimizers.runtime.observe.table_sums import joined
 from optimizers.runtime.state.file import StateFile
 from optimizers.runtime.state.schema import Columns
 from optimizers.runtime.task.fact_columns import (

@@ -13,9 +13,9 @@ from optimizers.runtime import work as work_module
 from optimizers.runtime.driver.collector import EpochCollector, pairs_of
 from optimizers.runtime.driver.delivery import check_delivery
 from optimizers.runtime.driver.summary import summary_of
-from optimizers.runtime.observe.adding_up import added_up
 from optimizers.runtime.observe.observation import Observation
-from optimizers.runtime.state.after import state_after
+from optimizers.runtime.observe.table_sums import added_up
+from optimizers.runtime.state.files_after import state_after
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import collecting
 from optimizers.runtime.task.collecting import collector, passed_on

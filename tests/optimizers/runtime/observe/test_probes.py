@@ -19,9 +19,9 @@ from optimizers import Edge, Operator, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
 from optimizers.runtime.observe import probes
-from optimizers.runtime.observe.adding_up import heaviest
 from optimizers.runtime.observe.observation import Observation, Seen
 from optimizers.runtime.observe.probes import EdgeProbe
+from optimizers.runtime.observe.table_sums import heaviest
 from optimizers.runtime.storage.location import Location
 from optimizers.runtime.task import collecting
 from optimizers.runtime.task.reports import Reports, TaskReport

@@ -11,7 +11,7 @@ from any_job import Driver
 
 from optimizers import Fixed, LocalOrShuffle, Plan, Topology
 from optimizers.folds import Count, Emit
-from optimizers.runtime.driver.taking_apart import stages_of
+from optimizers.runtime.driver.time_parts import stages_of
 from optimizers.runtime.local_runner import run_batch
 from optimizers.runtime.state import cache
 from optimizers.runtime.task import keyed

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.runtime.driver.taking_apart import BatchClock, StageClock, StageTasks, taken_apart
+from optimizers.runtime.driver.time_parts import BatchClock, StageClock, StageTasks, taken_apart
 
 APART = {"reading": 0.25, "work": 0.5, "state": 0.125}  # shares of a task's time
 FIXED = 0.03
