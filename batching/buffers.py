@@ -57,7 +57,7 @@ class FlushRules:
                 number(name, getattr(self, name), above=0.0)
 
     def full(self, rows: int, size: float) -> Cause | None:
-        """Return the rule by which a buffer with so many tuples and bytes is full; None if not.
+        """Return the rule by which a buffer of `rows` tuples and `size` bytes is full, or None.
 
         >>> rules = FlushRules(rows=100, bytes=1e6)
         >>> rules.full(99, 2e6), rules.full(99, 0.0)

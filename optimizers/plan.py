@@ -268,7 +268,7 @@ class Plan:
         """Return what has to move when a job goes from this plan to the new one.
 
         Both are whole, as engines have them: instances that a plan does not place are dealt out
-        anew under each. So complete the present (`optimizers.layout.completed`) and amend that.
+        to nodes under each. So complete the present (`optimizers.layout.completed`) and amend that.
 
         Args:
             new: the plan to come, whole (see `amended`), not only what changes.

@@ -1,4 +1,4 @@
-"""Keys in values: kept as they were read, and made arrays of when somebody asks for them.
+"""Keys in values: kept as they were read, and made arrays of when they are asked for.
 
 A Python object for each key takes many times what the key takes in a column of bytes, and nearly
 all code needs the column only.

@@ -85,7 +85,7 @@ def _compacted(checkpoint: Checkpoint, *, force: bool) -> str:
         living()
         before = checkpoint.last_commit()
         # A driver may begin while state is rewritten. It announces itself before it looks which
-        # files there are: one that is seen by nobody here goes on from the new files.
+        # files there are: one that announces itself after this look finds the new files.
         after = checkpoint.compact(living)
         beside = [each for each in checkpoint.drivers() if each != mine and each.may_live]
         removed = checkpoint.clean(alone=not beside)

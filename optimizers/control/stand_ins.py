@@ -1,6 +1,6 @@
-"""Nodes that stand in for others: a plan added them by a name, and they came under another.
+"""Nodes that came under another name than the plan that added them gave.
 
-A strategy that goes on to speak of them by the name that it has thought of means those that came.
+A strategy may go on using the name it gave; here it is translated into the name of the host.
 """
 
 from collections.abc import Mapping

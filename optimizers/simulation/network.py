@@ -114,7 +114,7 @@ class Network:
         return self.remote_per_batch > 0 or self.remote_per_byte > 0
 
     def rules(self, rows: int) -> FlushRules:
-        """Return when a batch of so many tuples at most is full; `linger` is for events to tell."""
+        """Return when a batch of at most `rows` tuples is full; events see to `linger`."""
         return FlushRules(rows, None if self.batch_bytes == math.inf else self.batch_bytes)
 
     def cost(self, size: float, *, remote: bool = False, again: bool = False) -> float:

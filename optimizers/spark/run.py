@@ -204,7 +204,7 @@ class Run:
 
     @contextmanager
     def resting_on_errors(self) -> Iterator[None]:
-        """Rest if it cannot begin, as a driver that has not begun keeps nobody away."""
+        """Rest if it cannot begin, as a driver that has not begun keeps no other away."""
         try:
             yield
         except BaseException:

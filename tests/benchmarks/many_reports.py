@@ -14,7 +14,7 @@ import pyarrow as pa
 from optimizers import Cluster, Plan, Topology
 from optimizers.folds import Count, Emit
 from optimizers.layout import Layout
-from optimizers.runtime.driver.taking_apart import BatchClock, StageClock
+from optimizers.runtime.driver.time_parts import BatchClock, StageClock
 from optimizers.runtime.observe.call_sums import call_sums
 from optimizers.runtime.observe.observation import Observation, Sighting
 from optimizers.runtime.state.file import FileKind, StateFile

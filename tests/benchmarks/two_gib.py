@@ -49,7 +49,7 @@ def text_of(number: int) -> str:
 
 
 def tuples(first: int, last: int, keys: int) -> Iterator[pa.RecordBatch]:
-    """Yield tuples with the texts of these numbers, batch by batch, for so many keys."""
+    """Yield tuples with the texts of these numbers, batch by batch, for a number of keys."""
     for start in range(first, last, AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, last))
         columns = {"k": [str(n % keys) for n in numbers], "text": [text_of(n) for n in numbers]}

@@ -103,7 +103,7 @@ class FileStream:
         return [[layout.node_of(instance) for instance in stage] for stage in layout.stages]
 
     def await_hosts(self, count: int) -> set[str]:
-        """Wait until executors run on so many hosts, and return which."""
+        """Wait until executors run on a number of hosts, and return which."""
         self.wait_for(f"executors on {count} hosts", lambda: len(self.hosts) == count)
         return self.hosts
 

@@ -261,7 +261,7 @@ def _spread(session: SparkSession, made: DataFrame) -> None:
 
 
 def _measured(experiment: Experiment, tuples: DataFrame, batches: int) -> list[Batch]:
-    """Return so many batches of each routing, which take turns; one more of each warms up."""
+    """Return a number of batches of each routing, which take turns; one more of each warms up."""
     found = []
     for turn in range(batches + 1):
         for place in range(len(VARIANTS)):

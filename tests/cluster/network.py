@@ -39,7 +39,7 @@ _PORT = 7077
 
 @contextmanager
 def network(count: int) -> Iterator["Network"]:
-    """Yield so many hosts, each at the end of a link.
+    """Yield hosts, each at the end of a link.
 
     Raises:
         PermissionError: not by root.
@@ -79,7 +79,7 @@ class Network:
         )
 
     def shape(self, numbers: Sequence[int], megabits: float | None) -> None:
-        """Hold links to so many megabits a second, either way; None for as fast as they go."""
+        """Hold links to a number of megabits a second, either way; None for as fast as they go."""
         for number in numbers:
             for inside, device in ((False, f"{_NAME}-{number}"), (True, "uplink")):
                 where = self.hosts[number].entered if inside else ()

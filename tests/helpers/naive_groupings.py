@@ -8,7 +8,7 @@ from grouping.groupings import Grouping
 
 @dataclass(frozen=True, slots=True)
 class Echo(Grouping):
-    """Sends to whoever has the least on the way as far as was heard; notes go along and back."""
+    """Sends to the instance heard to have the least on the way; notes go along and back."""
 
     every: int = 2
     kind = "echo"

@@ -42,7 +42,7 @@ class Naive:
             self.at(time, "arrive", (time, 1, -1, 0), (source, [row]))
 
     def under(self, plan):
-        """Go on under a plan: whom it changes something for begins anew."""
+        """Go on under a plan: an instance for which it changes something starts again."""
         layout = Layout.of(self.declared, self.cluster, plan)
         self.job, self.plan, self.layout = layout.topology, plan, layout
         for name in self.order:
@@ -149,7 +149,7 @@ class Naive:
         )
 
     def router(self, edge, sender):
-        """Return the router of a sender; one whose surroundings have changed begins anew."""
+        """Return the router of a sender; a new one if what is around it has changed."""
         home = self.layout.homes[edge.source].nodes[sender : sender + 1]
         local = self.layout.local(edge.target, home[0]) if home else ()
         key = edge.name, sender

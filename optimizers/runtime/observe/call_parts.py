@@ -69,7 +69,7 @@ def part_of(
         return None
     # No instance has the same kind of part each time.
     kind, share = (turn % instances + turn // instances) % 3, turn // 3 % _PART
-    # 1. A stretch of the ring; of few keys, so many as there are.
+    # 1. A stretch of the ring; of few keys, one at least.
     width = max(1, len(places) // (_PART // 2 if kind == 1 else _PART))
     most = _MOST * (4 if kind == 1 else 1) * len(places) // max(1, len(numbers))
     width = min(width, max(1, most))

@@ -161,7 +161,7 @@ class Outbox:
         return np.concatenate(known) if len(known) == len(self._groups) else None
 
     def _pack(self, table: pa.Table, groups: Parts | None, mean: float) -> Iterator[Parcel]:
-        """Route and pack tuples, pool by pool; each has so many bytes in the mean."""
+        """Route and pack tuples, pool by pool; `mean` is the mean size of a tuple in bytes."""
         read: dict[tuple[str, ...], KeyBatch] = {}
         routed: Iterable[tuple[pa.Table, Parts]] = (
             self._routed(spread, table, groups, read) for spread in self._spreads

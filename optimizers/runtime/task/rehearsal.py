@@ -1,4 +1,4 @@
-"""Parts of a batch that were folded once more: unpacked, and sent to nobody, to time that too."""
+"""Parts of a batch that were folded once more: unpacked, and sent nowhere, to time that too."""
 
 import time
 from collections import deque

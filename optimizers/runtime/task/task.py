@@ -392,7 +392,7 @@ class Worker:
         return sum(worker._spent() for _, worker in self._attached)  # noqa: SLF001
 
     def _receiving(self) -> float:
-        """Return the CPU seconds of the task that nobody in it accounts for."""
+        """Return the CPU seconds of the task that none of its instances accounts for."""
         if self._is_attached:
             return 0.0
         return max(0.0, time.process_time() - self._cpu_began - self._spent())

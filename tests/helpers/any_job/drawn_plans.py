@@ -95,7 +95,7 @@ def plans(draw, drawn, parallelism):
 
 @st.composite
 def scripts(draw, drawn, count, parallelism=None):
-    """So many decisions, one after the other, from these numbers of instances on."""
+    """Decisions, one after the other, from these numbers of instances on."""
     numbers = {op.name: op.parallelism for op in drawn.topology.operators}
     parallelism = {**numbers, **(parallelism or {})}
     made = []

@@ -12,7 +12,7 @@ CUTS = st.lists(st.floats(0, 1), max_size=5)
 
 @st.composite
 def streams(draw, drawn, batches, sizes=SIZES):
-    """So many batches of tuples for the sources of a job."""
+    """Batches of tuples for the sources of a job."""
     return [
         {
             source: cut(

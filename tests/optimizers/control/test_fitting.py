@@ -254,7 +254,7 @@ class TestDuringARun:
         batch_until(driver, hosts, "y", "z")
         driver.batch(TUPLES)
 
-        # Anew, in the order of the cluster it is shown; else it would have been refused.
+        # Placed again, in the order of the cluster it is shown; else it would have been refused.
         assert ("y", "z", "y", "z") == homes_of(driver)
         assert 0 == driver.coordinator.totals.refused
 

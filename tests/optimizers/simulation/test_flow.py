@@ -187,7 +187,7 @@ def test_in_micro_batches_work_takes_by_the_clock_what_the_batch_says(parallelis
 
 
 def packed_by_hand(run, limit):
-    """Return how many parcels of at most so many tuples each sender makes for each instance."""
+    """Return how many parcels of a limited size each sender makes for each instance."""
     sent, got = run.operators["in"], run.operators["work"]
     senders = dict(zip(sent.rows.tolist(), sent.instances.tolist(), strict=True))
     pairs = Counter(

@@ -132,7 +132,7 @@ def batches(spark, task, number):
 
 
 def run(spark, task, number, **options):
-    """Run so many batches of a job that changes its plan with each."""
+    """Run batches of a job that changes its plan with each."""
     engine = SparkEngine(checkpoint=task.checkpoint, cluster=Cluster.uniform(2), every=1)
     options.setdefault("each_batch", lambda rows, batch: victim_task.keep(task, rows, batch))
     return engine.run(
@@ -314,7 +314,7 @@ def small_disk(folder, size):
 
 
 def fill(folder, free):
-    """Leave so many bytes free, in a file that can be removed again."""
+    """Leave a number of bytes free, in a file that can be removed again."""
     there = os.statvfs(folder)
     with (folder / "filler").open("wb") as filler:
         filler.write(b"x" * max(0, there.f_bavail * there.f_frsize - free))

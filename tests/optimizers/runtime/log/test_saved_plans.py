@@ -54,7 +54,7 @@ def test_a_plan_can_be_replaced_before_its_batch_is_done(checkpoint, here):
     assert second == checkpoint.save_plan(0, other, instead_of=first)
     with pytest.raises(CheckpointError, match="another plan is saved for batch 0"):
         checkpoint.save_plan(0, third, instead_of=first)
-    # Whoever has done the batch under the first cannot commit it any more.
+    # A driver that has done the batch under the first cannot commit it any more.
     with pytest.raises(CheckpointError, match="of batch 0, but that of batch 0, revision 1 is in"):
         checkpoint.commit(Commit(0, plan=0))
     checkpoint.commit(Commit(0, plan=0, plan_revision=1))

@@ -66,7 +66,7 @@ def test_there_is_one_rescale_for_each_change_of_level(seed):
 
 
 def quiet(seconds, cores, each=1, **more):
-    """Epochs of a keyed operator on four nodes, in which each of 40 groups works so many seconds.
+    """Epochs of a keyed operator on four nodes, in which each of 40 groups works for given seconds.
 
     Each node has as many instances as ``each`` says; seconds are given for a second of the epoch.
     """
