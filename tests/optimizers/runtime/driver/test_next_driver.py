@@ -1,17 +1,22 @@
 """The driver after one that stopped goes on under the plan in force, also of an earlier version."""
 
 import json
+import zipfile
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from any_job import Driver, Scripted
 from two_counts import TWENTY, job
 
 from grouping.routing_table import RoutingTable
-from optimizers import Cluster, Plan
+from optimizers import Cluster, Operator, Plan, Topology
 from optimizers.documents import write
 from optimizers.errors import CheckpointError
+from optimizers.folds import Count, Emit
 from optimizers.layout import completed
 from optimizers.runtime.driver import coordinator
 from optimizers.runtime.driver.coordinator import Coordinator
@@ -190,3 +195,40 @@ class TestPlansOfEarlierVersions:
         after = driver.coordinator.layout.homes["a"].groups
         assert 4 == sum(one != other for one, other in zip(before, after, strict=True))
         assert dict.fromkeys(range(20), 2) == driver.results("a") == driver.results("b")
+
+
+class TestACheckpointOfAnEarlierVersion:
+    """Written by the version before `GroupTable`: a table of that time names 20 of the 24 keys."""
+
+    FILES = Path(__file__).with_name("before_group_tables.zip")
+    ROWS: ClassVar = {"s": pa.table({"k": list(range(24)), "l": list(range(24))})}
+
+    @staticmethod
+    def job(instances):
+        counted = Count(emit=Emit.TUPLES)
+        made = Topology.source("s").then(Operator("a", "k", instances, apply=counted, key_groups=8))
+        return made.then(Operator("b", "l", 3, apply=counted, key_groups=8))
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        with zipfile.ZipFile(self.FILES) as files:
+            files.extractall(tmp_path)
+        return tmp_path
+
+    def test_goes_on_with_the_owners_that_its_table_names(self, folder):
+        driver = Driver(folder, self.job(3), cluster=Cluster.uniform(3))
+        told = driver.batch(self.ROWS)
+
+        owners = driver.coordinator.layout.owners("a")
+        assert [key % 3 for key in range(20)] == owners.assign(range(20)).tolist()
+        assert (3, 0) == (told.batch, told.taken_over)
+        assert dict.fromkeys(range(24), 4) == driver.results("a") == driver.results("b")
+
+    @pytest.mark.parametrize("declared", [1, 2, 5])
+    def test_goes_on_with_another_number_of_instances(self, folder, declared):
+        driver = Driver(folder, self.job(declared), cluster=Cluster.uniform(3))
+        for _ in range(2):
+            driver.batch(self.ROWS)
+
+        assert declared == len(driver.coordinator.layout.homes["a"].nodes)
+        assert dict.fromkeys(range(24), 5) == driver.results("a") == driver.results("b")
