@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from grouping.placement.albic import scored
+from grouping.placement.albic_published import scored
 from grouping.placement.partners import USUAL_PART
 from grouping.placement.place import GroupPlacement, place_groups
 from grouping.placement.problem import ROUNDING

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from grouping.placement.albic import albic
+from grouping.placement.albic_published import albic
 from grouping.placement.problem import Nodes, PlacementProblem
 from grouping.placement.solvers import check_solver
 from optimizers.cluster import Cluster

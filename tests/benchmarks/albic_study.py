@@ -12,7 +12,7 @@ import numpy as np
 from page import Json
 
 from grouping.placement import PlacementProblem, Traffic, least_distance, place_groups
-from grouping.placement.albic import albic
+from grouping.placement.albic_published import albic
 from grouping.placement.baselines import both_choices, cola, flux, longest_first, readjusted
 from sketches.arrays import Floats, Integers
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grouping.placement import PlacementProblem, Traffic
-from grouping.placement.albic import (
+from grouping.placement.albic_published import (
     albic,
     collocated_sets,
     divided,
