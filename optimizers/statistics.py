@@ -173,6 +173,9 @@ class Statistics:
         edges: traffic of each edge, by (source, target).
         pairs: key pairs of each two consecutive keyed operators, by their names; operators
             without a key in between are passed through.
+        costs: sketches of the seconds that tuples took, of each operator that was observed.
+        groups: load of each key group, by operator.
+        traffic: tuples between key groups of two consecutive keyed operators, by their names.
         held_out: pairs of tuples that ``pairs`` does not count, from a sketch of their own (of
             every other batch, say), to test what was learned from ``pairs``.
         history: pairs of all earlier epochs, older ones with less weight; see `Optimizer.memory`.

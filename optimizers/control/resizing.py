@@ -21,7 +21,7 @@ def placed_by_traffic(
 ) -> Plan:
     """Return a decision that also places the operators which it gives other numbers of instances.
 
-    Their instances are those of `Deployment.resized`. The same number of groups moves, but groups
+    Their instances are those of `Deployment.resized`. Groups move until the load is even, and those
     with traffic between them move together. Operators that the decision places, or whose groups'
     loads and traffic were not observed, are left to `Plan.amended`.
 

@@ -131,7 +131,6 @@ class ManyReports:
         known = replace(
             report,
             state=file,
-            state_rows=1_000,
             columns=_COLUMNS,
             hot_keys=np.arange(16) + 16 * report.instance,
             hot_tuples=np.full(16, 100),

@@ -14,7 +14,7 @@ from optimizers.runtime.log.live_drivers import Driver
 
 _LOG = logging.getLogger(__name__)
 
-_PATIENCE = 10.0  # seconds; a compaction looks for drivers just before its commit, which is short
+_COMPACTION_PATIENCE = 10.0  # seconds; a compaction looks for drivers just before its commit, which is short
 _LOOK = 0.1  # seconds between two looks
 
 
@@ -53,7 +53,7 @@ class Presence:
         self._driver = self._checkpoint.announce()
         try:
             self._earlier = self._others()
-            deadline = time.monotonic() + _PATIENCE
+            deadline = time.monotonic() + _COMPACTION_PATIENCE
             while compacting := self._compactions():
                 if time.monotonic() > deadline:
                     _LOG.warning("the job begins beside a compaction, by %s", compacting[0])

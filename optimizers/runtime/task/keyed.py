@@ -77,7 +77,6 @@ class KeyedWork:
         loaded: how many bytes of state those have.
         loading: seconds by that clock to read it.
         state: the file of state that was written; None if nothing has changed.
-        state_rows: how many keys the instance holds, if it has written any.
         columns: the columns of its state with their types, likewise.
         keys: how often keys came.
         hottest: the codes of the most frequent keys, and how many tuples each had.
@@ -100,7 +99,6 @@ class KeyedWork:
     loaded: int = 0
     loading: float = 0.0
     state: StateFile | None = None
-    state_rows: int = 0
     columns: Columns | None = None
     keys: KeysSeen = field(default_factory=KeysSeen)
     hottest: tuple[NDArray[np.int64], ...] = (no_wholes(), no_wholes())
@@ -417,7 +415,6 @@ class KeyedInstance:
             kind=FileKind.BASE if whole else FileKind.DELTA,
         )
         self.done.state = file
-        self.done.state_rows = len(state)
         self.done.columns = columns_of(state)
         most = self.work.settings.resident_each
         chain = file.after(files)

@@ -101,7 +101,6 @@ class TaskReport:
         ended: when it had sent all but this report.
         stage: the engine's own number of its stage; -1 if it has none.
         state: the file of state that it wrote; None if its state is as it was.
-        state_rows: how many keys it holds.
         columns: the columns of its state with their types, if it has written any.
         taken_over: how many keys it received from other instances.
         loaded: how many bytes of state those have.
@@ -151,7 +150,6 @@ class TaskReport:
     ended: Real = 0.0
     stage: Whole = -1
     state: Annotated[StateFile | None, Document(StateFile.to_dict, StateFile.from_value)] = None
-    state_rows: Whole = 0
     columns: Annotated[Columns | None, Document(list, _parse_columns)] = None
     taken_over: Whole = 0
     loaded: Whole = 0

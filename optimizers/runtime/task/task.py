@@ -347,7 +347,6 @@ class Worker:
             ended=time.monotonic(),
             stage=self._known_as,
             state=keyed.state,
-            state_rows=keyed.state_rows,
             columns=keyed.columns,
             taken_over=keyed.taken_over,
             loaded=keyed.loaded,

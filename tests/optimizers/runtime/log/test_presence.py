@@ -52,7 +52,7 @@ def test_it_waits_for_a_compaction_that_may_not_have_seen_it(checkpoint):
 
 def test_it_does_not_wait_for_ever_or_for_what_is_gone(checkpoint, monkeypatch, caplog):
     compaction = checkpoint.announce(compacts=True)
-    monkeypatch.setattr(presence, "_PATIENCE", 0.2)
+    monkeypatch.setattr(presence, "_COMPACTION_PATIENCE", 0.2)
     driver = Presence(checkpoint)
     assert driver.begin()
     assert f"begins beside a compaction, by {compaction}" in caplog.text

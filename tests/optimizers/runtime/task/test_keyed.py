@@ -87,13 +87,12 @@ class TestFiles:
         assert all(len(files) <= 18 for files in kinds)
         assert dict.fromkeys(range(5), 5) == driver.results("a")
 
-    def test_a_report_tells_how_many_keys_there_are_and_of_which_columns(self, tmp_path):
+    def test_a_report_tells_of_which_columns_its_state_is(self, tmp_path):
         driver = Driver(tmp_path, job(1))
         driver.batch(keys(1, 2, 3))
 
         (report,) = reports(driver, keys(3, 4)).values()
 
-        assert 4 == report.state_rows
         assert (("place", "uint64"), ("key_0", "int64"), ("value_count", "int64")) == report.columns
         assert (2, [1, 1], 2) == (report.tuples, report.hot_tuples.tolist(), report.emitted)
 

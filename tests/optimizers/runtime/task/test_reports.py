@@ -65,7 +65,6 @@ FIELDS = {
     "ended": st.floats(-1e9, 1e9),
     "stage": st.integers(-1, 1 << 31),
     "state": st.none() | FILES,
-    "state_rows": COUNTS,
     "columns": st.none() | COLUMNS,
     "taken_over": COUNTS,
     "loaded": COUNTS,
