@@ -43,7 +43,7 @@ NETWORKS = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.integers(0, 1000),
     st.sampled_from(GROUPINGS),
