@@ -44,16 +44,16 @@ def test_drivers_and_workers_may_be_killed_at_any_moment(tmp_path):
         job="fork",
         source="files",
         master="local[2,9]",
-        batches=6,
-        history=2,
+        batches=8,
+        history=3,
         restless=True,
         bad=True,
     )
     tally = Tally()
 
-    killing.run(task, 2, tally, also=killing.WORKER)
+    killing.run(task, 3, tally, also=killing.WORKER)
 
-    assert 2 == tally.drivers.total()
+    assert 3 == tally.drivers.total()
     assert [place for place in tally.drivers if place.startswith("in a batch")]
     assert tally.others[killing.WORKER] > 0
     assert tally.plans > 3
