@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -115,6 +116,16 @@ def test_the_ci_runs_the_test_command_of_the_readme():
     assert commands[0].endswith("pytest -n 2")
     assert "grep --max-count=1 pytest README.md" in ci
     assert "export" not in ci  # the command says the same without any
+
+
+def test_every_folder_has_a_place_in_the_order_of_imports():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    folders = {path.parent.name for path in (ROOT / "optimizers").glob("*/__init__.py")}
+    ordered = next(each for each in contracts["contracts"] if "containers" in each)["layers"]
+    guarded = next(each for each in contracts["contracts"] if each["type"] == "protected")
+
+    assert folders == {name for layer in ordered for name in layer.split(" | ")}
+    assert folders == {name.removeprefix("optimizers.") for name in guarded["protected_modules"]}
 
 
 def test_no_property_hides_inside_a_test():

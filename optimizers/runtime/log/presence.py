@@ -14,7 +14,7 @@ from optimizers.runtime.log.live_drivers import Driver
 
 _LOG = logging.getLogger(__name__)
 
-_COMPACTION_PATIENCE = 10.0  # seconds; a compaction looks for drivers just before its commit, which is short
+_COMPACTION_PATIENCE = 10.0  # seconds: a compaction looks for drivers shortly before its commit
 _LOOK = 0.1  # seconds between two looks
 
 
