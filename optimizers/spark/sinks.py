@@ -2,7 +2,7 @@
 
 Each gets the rows of a batch and its number. A batch may be handed out again, with the same number
 and the same rows, after a crash or as another driver goes on; these sinks then replace what they
-wrote.
+wrote. One that can only append sends the number along.
 """
 
 import os
