@@ -5,10 +5,13 @@ with keys is timed on its own, as the rest of a batch (files, mostly) varies mor
 are given to the keys of the batch, and these are found in the state. The first rival is what was
 done before, which compared keys with those in state, and looked for them twice. The second trusts
 codes altogether: what must not be done, and the least that can be done. Both are put in relation to
-a whole batch.
+a whole batch of one instance in this process; the second also to one on Spark, by the clock, as if
+all of it were on the way of a single instance.
 """
 
+import statistics
 import tempfile
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -27,11 +30,13 @@ from optimizers.runtime.state import cache
 from optimizers.runtime.state.keys import keys_at, match
 from optimizers.runtime.state.table import places_of
 from optimizers.runtime.storage.location import Location
+from optimizers.spark import SparkEngine, local_session
 from optimizers.strategies.fixed import Fixed
 
 ROWS = 200_000
 KEYS = 300_000
 COSTS_AT_MOST = 1.05
+BATCHES = 9  # on Spark
 
 
 def run(scale: float) -> list[Result]:
@@ -45,7 +50,9 @@ def run(scale: float) -> list[Result]:
         result
         for name, drawn in (("by Zipf's law", often), ("evenly", evenly))
         for kind, of in (("text", _texts), ("integers", _integers), ("pairs", _pairs))
-        for result in _batches(f"{kind}, {name}", of(np.arange(keys)), of(drawn))
+        for result in _batches(
+            f"{kind}, {name}", of(np.arange(keys)), of(drawn), on_spark=scale >= 1
+        )
     ]
 
 
@@ -61,7 +68,9 @@ def _pairs(numbers: NDArray[np.int64]) -> dict[str, pa.Array]:
     return {**_texts(numbers // 10), "item": pa.array(numbers % 10)}
 
 
-def _batches(name: str, known: dict[str, pa.Array], come: dict[str, pa.Array]) -> list[Result]:
+def _batches(
+    name: str, known: dict[str, pa.Array], come: dict[str, pa.Array], *, on_spark: bool
+) -> list[Result]:
     """Measure batches in which some keys come, over a state of all that are known."""
     names = tuple(known)
     tuples = pa.table(come)
@@ -87,7 +96,19 @@ def _batches(name: str, known: dict[str, pa.Array], come: dict[str, pa.Array]) -
     trusting = seconds["by codes"] - seconds["numbers"] - compared
     before = seconds["by codes"] + seconds["look up"] - seconds["numbers"]
     batch = seconds["batch"]
+    there = []
+    if on_spark:
+        whole = _on_spark(known, come)
+        share = Result(
+            name=f"{name}, against codes alone on Spark",
+            measured=whole / (whole + trusting),
+            unit="x",
+            goal=COSTS_AT_MOST,
+            better="lower",
+        )
+        there = [share, Result(name=f"  {name}, a batch on Spark", measured=whole * 1e3, unit="ms")]
     return [
+        *there,
         Result(
             name=f"{name}, against what was done before",
             measured=batch / (batch + before),
@@ -118,6 +139,24 @@ def _job(
 
     batch(known)
     return lambda: batch(come)
+
+
+def _on_spark(known: dict[str, pa.Array], come: dict[str, pa.Array]) -> float:
+    """Return the median seconds of such a batch on Spark, on two cores."""
+    spark = local_session(2, memory="2g")
+    job = Topology.source("in").then("count", key=tuple(known), parallelism=2, apply=Count())
+    first, rows = (spark.createDataFrame(pa.table(each)).cache() for each in (known, come))
+    rows.count()
+    with tempfile.TemporaryDirectory() as folder:
+        run = SparkEngine(checkpoint=folder, spark=spark).run(job, first)
+        seconds = []
+        for _ in range(BATCHES):
+            began = time.perf_counter()
+            run.execute(rows)
+            seconds.append(time.perf_counter() - began)
+    rows.unpersist()
+    first.unpersist()
+    return statistics.median(seconds)
 
 
 def _look_up(state: pa.Table, keys: pa.Table) -> NDArray[np.bool_]:
