@@ -19,6 +19,7 @@ from optimizers.runtime.storage.places import StorageKind
 ATOMIC = frozenset({"hdfs"})
 """Schemes of file systems whose rename refuses a taken name, as one operation."""
 
+_S3_SCHEMES = frozenset({"s3", "s3n"})  # beside s3a, as Hadoop calls its connector
 _TAKEN = "org.apache.hadoop.fs.FileAlreadyExistsException"
 _MISSING = "java.io.FileNotFoundException"
 
@@ -32,13 +33,27 @@ def location_in(session: SparkSession, checkpoint: str | os.PathLike[str] | Loca
     """
     given = Location.of(checkpoint)
     place = given.place
-    if given.spark == place.spark and place.kind is StorageKind.S3 and place.scheme != "s3a":
-        # Spark has s3a by its connector. Distributions that have a connector of their own for
-        # s3 (EMR) or s3n say so in their settings, and want it used.
-        configuration = _configuration(session)
-        if configuration.get(f"fs.{place.scheme}.impl"):
-            given = given.called(place.scheme + given.spark.removeprefix("s3a"))
+    if given.spark == place.spark and place.kind is StorageKind.S3:
+        scheme = _s3_scheme(session, place.scheme)
+        given = given.called(scheme + given.spark.removeprefix("s3a"))
     return given.guarded(HadoopGuard(session))
+
+
+def folder_in(session: SparkSession, path: str) -> str:
+    """Return a folder by the name that Spark knows it by: S3 is s3a to most sessions."""
+    scheme, separator, rest = path.partition("://")
+    if not separator or scheme not in _S3_SCHEMES:
+        return path
+    return f"{_s3_scheme(session, scheme)}://{rest}"
+
+
+def _s3_scheme(session: SparkSession, scheme: str) -> str:
+    """Return the scheme of a session's connector for S3.
+
+    Spark has s3a by its connector. Distributions that have a connector of their own for s3 (EMR) or
+    s3n say so in their settings, and want it used.
+    """
+    return scheme if _configuration(session).get(f"fs.{scheme}.impl") else "s3a"
 
 
 class HadoopGuard:

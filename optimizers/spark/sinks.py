@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from optimizers.errors import InvalidValueError, SinkError
+from optimizers.spark.hadoop import folder_in
 from optimizers.spark.muted_logs import muted
 from optimizers.spark.task_errors import reason_of
 
@@ -42,7 +43,7 @@ class ToParquet:
         Raises:
             SinkError: it cannot be written there.
         """
-        folder = f"{str(self.path).rstrip('/')}/batch={batch}"
+        folder = f"{folder_in(rows.sparkSession, str(self.path)).rstrip('/')}/batch={batch}"
         try:
             with muted(rows.sparkSession, writing=True):
                 rows.write.mode("overwrite").parquet(folder)

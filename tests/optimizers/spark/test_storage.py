@@ -15,11 +15,11 @@ from object_stores import s3_server
 
 from optimizers import Topology as Job
 from optimizers.cli import main
-from optimizers.errors import CheckpointError
+from optimizers.errors import CheckpointError, SinkError
 from optimizers.runtime.log.checkpoint import Checkpoint
 from optimizers.runtime.storage.disk import NameTakenError, NoFenceError
-from optimizers.spark import Location, SparkEngine
-from optimizers.spark.hadoop import HadoopGuard, location_in
+from optimizers.spark import Location, SparkEngine, ToParquet
+from optimizers.spark.hadoop import HadoopGuard, folder_in, location_in
 
 pytestmark = pytest.mark.spark
 
@@ -168,9 +168,15 @@ def test_spark_calls_s3_by_the_connector_that_it_has(spark, monkeypatch):
     named = Location(root, spark="viewfs://x/job")
 
     assert "s3a://b/job" == location_in(spark, root).spark
+    assert "s3a://b/out" == folder_in(spark, "s3://b/out") == folder_in(spark, "s3n://b/out")
+    for other in ("s3a://b/out", "hdfs://n/s3/out", "/s3/out", "s3:out"):
+        assert other == folder_in(spark, other)
+    with pytest.raises(SinkError, match="batch 0 cannot be written to s3a://b/out/batch=0: "):
+        ToParquet("s3://b/out")(spark.range(1), 0)
     settings.set("fs.s3.impl", "com.example.FileSystemOfTheDistribution")
     try:
         assert "s3://b/job" == location_in(spark, root).spark
+        assert "s3://b/out" == folder_in(spark, "s3://b/out")
         assert "s3a://b/job" == location_in(spark, "s3a" + root.removeprefix("s3")).spark
         assert "viewfs://x/job" == location_in(spark, named).spark
     finally:
