@@ -7,6 +7,7 @@ looked for by the thousand with ``python tests/search``.
 import gc
 import os
 import re
+import sys
 import time
 
 import pytest
@@ -20,12 +21,14 @@ SEED = 7
 # What people set for their terminal, their Spark, their cloud and their network.
 THEIRS = re.compile(
     r"NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES|TTY_.*|PYTHONWARNINGS|PYTHONIOENCODING"
+    r"|PYTHONDONTWRITEBYTECODE"
     r"|(SPARK|PYSPARK|HADOOP|AWS|AZURE|GOOGLE|PENSTOCK)_.*|(_|JDK_)?JAVA_(TOOL_)?OPTIONS"
     r"|(http|https|ftp|all|no)_proxy",
     re.IGNORECASE,
 )
 for name in filter(THEIRS.fullmatch, list(os.environ)):
     del os.environ[name]
+sys.dont_write_bytecode = False  # else each of many processes compiles all modules again
 os.environ.update(TERM="xterm", TZ="UTC")
 time.tzset()
 

@@ -233,7 +233,7 @@ def cells_of(traffic):
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(plans(), plans(), tuples())
 def test_groups_have_the_loads_state_and_traffic_of_the_keys_they_get(old, new, rows):
     seen, then = seen_by_hand(old, *rows), seen_by_hand(new, *rows)
@@ -248,7 +248,7 @@ def test_groups_have_the_loads_state_and_traffic_of_the_keys_they_get(old, new, 
     projected.check(JOB)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(plans(), plans(), tuples(), st.randoms(use_true_random=False))
 def test_sums_stay_also_where_few_keys_are_named(old, new, rows, random):
     seen = seen_by_hand(old, *rows)

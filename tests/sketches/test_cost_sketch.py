@@ -37,7 +37,7 @@ from sketches.row_hashes import RowHashes
 
 
 @given(BATCHES, SHAPES, st.sampled_from([0, 1, 2, 5, 100]))
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_a_sketch_is_what_loops_over_its_keys_make_of_it(batches, shape, exact):
     sketch, naive = CostSketch(**shape, exact=exact), NaiveCostSketch(**shape, exact=exact)
     for batch in batches:

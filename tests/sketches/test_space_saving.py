@@ -33,7 +33,7 @@ from sketches.space_saving_block import PartialBlock
 class TestLaws:
     @every_kind
     @given(data=st.data(), capacity=CAPACITIES, block=BLOCKS)
-    @settings(max_examples=100)
+    @settings(max_examples=50)
     def test_every_key_is_in_its_bracket_after_any_updates_and_merges(
         self, name, data, capacity, block
     ):

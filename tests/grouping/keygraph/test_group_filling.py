@@ -49,7 +49,7 @@ def spans(graph):
     return [graph.span(place) for place in range(len(graph.names))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(questions(), st.integers(0, 1 << 30))
 def test_each_key_gets_a_group_of_its_instance(question, seed):
     graph, _, instances, of_groups = question

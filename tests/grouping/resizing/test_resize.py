@@ -44,7 +44,7 @@ def traffic(draw, job):
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_groups_move_to_new_instances_and_from_those_that_are_gone_and_nowhere_else(data):
     job = data.draw(operators())
@@ -61,7 +61,7 @@ def test_groups_move_to_new_instances_and_from_those_that_are_gone_and_nowhere_e
             assert (moved == (operator.groups >= count)).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_no_instance_that_gets_groups_has_clearly_more_than_its_share(data):
     job = data.draw(operators())

@@ -32,7 +32,7 @@ def check_batch(drawn, checkpoint, reports, expected):
     assert left == any_job.outputs_of(checkpoint)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_any_job_on_any_stream_under_any_plans_gives_what_one_pair_of_hands_gives(data):
     drawn = data.draw(any_job.jobs())

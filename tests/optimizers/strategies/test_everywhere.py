@@ -62,7 +62,7 @@ def test_no_grouping_is_without_a_place(grouping):
     assert ask(grouping)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(topologies(), st.sampled_from(EVERY))
 def test_it_decides_for_all_that_a_plan_may_hold_and_for_nothing_else(topology, grouping):
     plan = ask(grouping, topology)

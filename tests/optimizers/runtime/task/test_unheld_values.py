@@ -72,7 +72,7 @@ def outcome(job, table, mode, observes=()):
         return through, sum({**summary.skipped, **summary.aside}.values())
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(column=COLUMNS, mode=MODES)
 def test_a_function_of_rows_gets_those_that_python_holds(column, mode):
     job = Topology.source("s").then("f", apply=each_row(named), on_error=mode)
@@ -84,7 +84,7 @@ def test_a_function_of_rows_gets_those_that_python_holds(column, mode):
     assert found == (None if mode == "fail" and bad else (len(table) - bad, bad))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(column=COLUMNS, mode=MODES)
 def test_whatever_stands_beside_what_is_bad(column, mode):
     """A row on which the function raises, and one without a key, beside any values."""
@@ -100,7 +100,7 @@ def test_whatever_stands_beside_what_is_bad(column, mode):
     assert found == (None if mode == "fail" else (len(table) - bad, bad))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(column=KEYS, mode=MODES, fold=st.booleans(), observed=st.booleans())
 def test_what_no_key_can_be_is_a_bad_row(column, mode, fold, observed):
     apply = EachKey(seen, pa.int64(), emit=Emit.TUPLES) if fold else Count(emit=Emit.TUPLES)
@@ -128,7 +128,7 @@ def fits(table, row):
     return True
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(column=KEYS)
 def test_unfit_keys_are_just_those_that_are_refused_one_by_one(column):
     there = pa.chunked_array([column.drop_null()])
@@ -141,7 +141,7 @@ def test_unfit_keys_are_just_those_that_are_refused_one_by_one(column):
     assert wrong == [not fits(table, row) for row in range(len(table))]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(column=COLUMNS)
 def test_each_row_has_a_text(column):
     table = beside(column)
