@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,9 @@ from hypothesis.internal.conjecture import providers
 from optimizers.runtime.log import mark
 
 SEED = 7
+
+LONG = {Path(__file__).with_name(f"test_{what}.py") for what in ("cluster", "search", "benchmarks")}
+"""Files with tests of up to a minute: they begin first, so that none runs alone at the end."""
 
 # What people set for their terminal, their Spark, their cloud and their network.
 THEIRS = re.compile(
@@ -80,6 +84,10 @@ def no_waiting_for_the_disk():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path not in LONG)
 
 
 def pytest_collection_finish():
