@@ -19,7 +19,7 @@ from optimizers.runtime.log import mark
 
 SEED = 7
 
-LONG = {Path(__file__).with_name(f"test_{what}.py") for what in ("cluster", "search", "benchmarks")}
+LONG = {Path(__file__).with_name(f"test_{what}.py") for what in ("cluster", "search")}
 """Files with tests of up to a minute: they begin first, so that none runs alone at the end."""
 
 # What people set for their terminal, their Spark, their cloud and their network.
