@@ -129,7 +129,7 @@ def _legend_rows(lines: Sequence[Line], width: float) -> list[list[Line]]:
     """Return the entries of the legend, as many in a row as fit."""
     rows: list[list[Line]] = [[]]
     for line in lines:
-        if rows[-1] and sum(map(_entry_width, [*rows[-1], line])) > width - 20:
+        if rows[-1] and math.fsum(map(_entry_width, [*rows[-1], line])) > width - 20:
             rows.append([])
         rows[-1].append(line)
     return rows
@@ -137,7 +137,7 @@ def _legend_rows(lines: Sequence[Line], width: float) -> list[list[Line]]:
 
 def _legend(lines: Sequence[Line], width: float, y: float) -> list[str]:
     """Return one row of the legend, in the middle."""
-    x = (width - sum(map(_entry_width, lines))) / 2
+    x = (width - math.fsum(map(_entry_width, lines))) / 2
     drawn = []
     for line in lines:
         drawn.append(
