@@ -95,7 +95,7 @@ class Work:
         return whole_counts
 
 
-class _KnownWork(dict[str, Any]):
+class _NamedColumns(dict[str, Any]):
     """Columns that say which there are if another is asked for."""
 
     def __missing__(self, name: object) -> NoReturn:
@@ -104,6 +104,6 @@ class _KnownWork(dict[str, Any]):
 
 def _asked(name: str, function: Callable[..., Any], columns: Columns, *more: Floats) -> Any:
     try:
-        return function(_KnownWork(columns), *more)
+        return function(_NamedColumns(columns), *more)
     except UnknownNameError as error:
         raise UnknownNameError(f"{name}: {error}") from None

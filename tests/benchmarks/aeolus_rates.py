@@ -233,7 +233,7 @@ class _Started:
         self._ended.setdefault(number, time.time())
 
     def begin_again(self, period: float) -> None:
-        """Go on with a batch each time that many seconds have passed."""
+        """Go on with a batch each `period` seconds."""
         self._stream.stop()
         self._stream = self._start(period)
 

@@ -183,7 +183,7 @@ class InstanceCosts:
         self.shared = CostTable.knowing(costs, keys)
         self.paces = list(paces) or [1.0] * instances
         self._own = [CostTable(max(1, keys // instances)) for _ in range(instances)]
-        self._paces = [_SenderPace(pace) for pace in self.paces]
+        self._paces = [_InstancePace(pace) for pace in self.paces]
         self._trials = [_CostTrial() for _ in range(instances)]
         self.apart: set[int] = set()
         """The instances whose costs are estimated from tables of their own."""
@@ -222,7 +222,7 @@ class InstanceCosts:
             self.uniform = not self.apart and all(pace == 1.0 for pace in self.paces)
 
 
-class _SenderPace:
+class _InstancePace:
     """The pace of an instance: its time as a multiple of the usual."""
 
     def __init__(self, start: float) -> None:
