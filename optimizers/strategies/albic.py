@@ -146,6 +146,8 @@ class Albic(Optimizer):
         score_factor: float = 1.5,
         max_partition_load: float | None = None,
         seed: int = 0,
+        time_limit: float | None = None,
+        solver: str = "CBC",
     ) -> PublishedAlbic:
         """Return the paper's method, as a baseline."""
         return PublishedAlbic(
@@ -154,6 +156,8 @@ class Albic(Optimizer):
             score_factor=score_factor,
             max_partition_load=max_partition_load,
             seed=seed,
+            time_limit=time_limit,
+            solver=solver,
         )
 
     def plan(
