@@ -9,17 +9,21 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "helpers"))
+
 import numpy as np
 import pyarrow as pa
+from beginning import Beginning
 from page import Json, table
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from optimizers import Albic, Cluster, Deployment, Operator, Optimizer, Plan, Topology
+from optimizers import Albic, Cluster, Deployment, Operator, Plan, Topology
 from optimizers.deployment import default_groups
 from optimizers.folds import EachKey, Emit
 from optimizers.runtime.work import Settings
@@ -52,30 +56,6 @@ class Work:
         while time.process_time() < until:
             pass
         return state or "x" * self.letters
-
-
-@dataclass(frozen=True)
-class Beginning(Optimizer):
-    """Returns a plan before the first batch, and asks another strategy from then on.
-
-    Attributes:
-        start: the plan.
-        strategy: the other strategy.
-    """
-
-    start: Plan
-    strategy: Optimizer
-
-    @property
-    def observes(self) -> Any:
-        """The probes of the other strategy."""
-        return self.strategy.observes
-
-    def plan(self, topology: Topology, cluster: Cluster, statistics: Any, current: Plan) -> Plan:
-        """Return the plan to begin with, or that of the other strategy."""
-        if not statistics:
-            return self.start
-        return self.strategy.plan(topology, cluster, statistics, current)
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,14 @@ locality:  `Locality` at work; it has decided before anything is measured, and g
            and deciding every ten batches, while batches go on.
 worst:     its tables for the first operator, and for the second the instance on the next host.
 
-Paddings are random, and Spark is told not to compress what it shuffles: on two cores for a whole
-cluster its vain attempts would take time that hosts of a cluster have to spare. For the same reason
-executors keep memory that they have freed (`KEEP_MEMORY`): given back to Linux after each batch and
-asked for again, it takes a quarter of all the CPU time of a batch.
+Paddings are random, and Spark is told not to compress what it shuffles; executors keep memory that
+they have freed (see `shaped`).
 """
 
 import argparse
 import json
-import os
 import statistics
 import sys
-import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -33,11 +28,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from network import DRIVER, Network, network
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
-from stage_metrics import group_metrics
-from standalone import session_on, standalone
+from pyspark.sql import DataFrame
+from shaped import WORKERS, Batch, ShapedHosts, shaped_hosts
 
 from grouping.groupings import RoutingTable, WorstCase
 from optimizers import Fixed, Locality, Optimizer, Plan, Topology
@@ -46,46 +39,11 @@ from optimizers.runtime.work import Settings
 from optimizers.spark import SparkEngine
 from optimizers.spark.engine import Run
 
-WORKERS = (1, 2, 3)  # by their number as hosts; the master is on 0
 KEYS = 300
 LEARNING = 14  # batches; the optimizer is asked after ten, and batches go on while it thinks
 LEARNED_FROM = 4_000  # bytes of padding; Java gets its methods compiled by them, too
-KEEP_MEMORY = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": "4000000000",
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-}
-"""Variables by which the C library keeps what was freed, in Java and Python."""
-
-_ATTEMPTS = 10
 VARIANTS = ("hash", "locality", "worst")
 A_TO_B = ("first", "second")
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What was measured of a batch.
-
-    Attributes:
-        variant: how it was routed.
-        seconds: from the call to its end, with all that the driver does.
-        stages: the seconds of the longest task of each stage: source, A and B.
-        waited: how long tasks of each stage waited for remote bytes, at most.
-        remote: bytes that each stage fetched from other hosts, as Spark counts them.
-        crossed: bytes that came to the hosts over their links, as the kernel counts them.
-        local: the share of tuples that stayed on their host between A and B.
-        placed: whether all instances were where the plan says.
-    """
-
-    variant: str
-    seconds: float
-    stages: tuple[float, ...]
-    waited: tuple[float, ...]
-    remote: tuple[int, ...]
-    crossed: int
-    local: float
-    placed: bool
 
 
 @dataclass(frozen=True)
@@ -112,17 +70,14 @@ class Tuples:
 
 
 class Experiment:
-    """The three routings of one job, in one session.
+    """The three routings of one job.
 
     Args:
-        session: on the hosts.
-        net: what is between them.
-        folder: for checkpoints.
+        hosts: where it runs.
     """
 
-    def __init__(self, session: SparkSession, net: Network, folder: Path) -> None:
-        self._session, self._net, self._folder = session, net, folder
-        self._batches = 0
+    def __init__(self, hosts: ShapedHosts) -> None:
+        self.hosts = hosts
         self.runs = {name: self._run(name, optimizer) for name, optimizer in _OPTIMIZERS.items()}
 
     def learn(self, tuples: DataFrame) -> None:
@@ -143,46 +98,16 @@ class Experiment:
 
     def measure(self, name: str, tuples: DataFrame) -> Batch:
         """Run a batch under one routing."""
-        self._batches += 1
-        group = f"{name} {self._batches}"
-        run = self.runs[name]
-        self._session.sparkContext.setJobGroup(group, "one batch")
-        before = sum(map(self._net.received, WORKERS))
-        started = time.perf_counter()
-        run.execute(tuples)
-        seconds = time.perf_counter() - started
-        crossed = sum(map(self._net.received, WORKERS)) - before
-        layout = run.layout
-        stages = group_metrics(self._session, group)
-        stages = stages[-len(layout.stages) :]  # a new plan makes anchors first
-        edge = run.batches[-1].edges[A_TO_B]
-        return Batch(
-            name,
-            seconds,
-            tuple(max(task.seconds for task in stage.tasks) for stage in stages),
-            tuple(max(task.waited for task in stage.tasks) for stage in stages),
-            tuple(stage.remote for stage in stages),
-            crossed,
-            edge.local / edge.tuples,
-            all(
-                task.host == layout.node_of(instance)
-                for stage, instances in zip(stages[1:], layout.stages[1:], strict=True)
-                for task, instance in zip(stage.tasks, instances, strict=True)
-            ),
-        )
-
-    def tidy(self) -> None:
-        """Let Spark forget what it has shuffled, which it does once Java has lost it."""
-        self._session._jvm.System.gc()  # noqa: SLF001
+        return self.hosts.measure(name, self.runs[name], tuples, [A_TO_B])
 
     def _run(self, name: str, optimizer: Optimizer | None) -> Run:
         job = Topology.source("in", parallelism=len(WORKERS))
         job = job.then("first", key="left", parallelism=len(WORKERS), apply=Count(emit=Emit.TUPLES))
         job = job.then("second", key="right", parallelism=len(WORKERS), apply=Count())
-        checkpoint = str(self._folder / name)
+        checkpoint = str(self.hosts.folder / name)
         settings = Settings(keep_output=False)
         engine = SparkEngine(
-            checkpoint=checkpoint, spark=self._session, meanwhile=True, settings=settings
+            checkpoint=checkpoint, spark=self.hosts.session, meanwhile=True, settings=settings
         )
         return engine.run(job, [], optimizer)
 
@@ -193,74 +118,42 @@ _OPTIMIZERS: dict[str, Optimizer | None] = {"hash": None, "locality": Locality()
 def main(arguments: list[str] | None = None) -> int:
     """Measure all that was asked for, and print and keep it."""
     options = _options(arguments)
-    settings = {
-        "spark_driver_host": DRIVER,
-        "spark_driver_bindAddress": DRIVER,
-        "spark_executor_memory": "1500m",
-        "spark_shuffle_compress": str(options.compress).lower(),
-    }
-    if not options.give_back:
-        os.environ.update(KEEP_MEMORY)  # workers and executors inherit it
     figures = []
-    with tempfile.TemporaryDirectory() as place, network(1 + len(WORKERS)) as net:
-        folder = Path(place)
-        cluster = standalone(
-            folder=folder, memory="2g", master=net.hosts[0], hosts=[net.hosts[n] for n in WORKERS]
-        )
-        with cluster as url, session_on(url, len(WORKERS), **settings) as session:
-            experiment = Experiment(session, net, folder)
-            with _tuples(session, options, LEARNED_FROM) as (tuples, _):
-                experiment.learn(tuples)
-            print(_HEAD, flush=True)
-            for padding in options.paddings:
-                with _tuples(session, options, padding) as (tuples, rows):
-                    for rate in options.rates:
-                        net.shape(WORKERS, rate or None)
-                        measured = _measured(experiment, tuples, options.batches)
-                        figure = _figure(net, rate, padding, rows, measured)
-                        figures.append(figure)
-                        print(_line(figure), flush=True)
-                        _keep(options, figures)
+    with shaped_hosts(compress=options.compress, give_back=options.give_back) as hosts:
+        experiment = Experiment(hosts)
+        with _tuples(hosts, options, LEARNED_FROM) as (tuples, _):
+            experiment.learn(tuples)
+        print(_HEAD, flush=True)
+        for padding in options.paddings:
+            with _tuples(hosts, options, padding) as (tuples, rows):
+                for rate in options.rates:
+                    hosts.limit(rate)
+                    batches = _batches(experiment, tuples, options.batches)
+                    figure = _figure(hosts, rate, padding, rows, batches)
+                    figures.append(figure)
+                    print(_line(figure), flush=True)
+                    _keep(options, figures)
     return 0
 
 
 @contextmanager
 def _tuples(
-    session: SparkSession, options: argparse.Namespace, padding: int
+    hosts: ShapedHosts, options: argparse.Namespace, padding: int
 ) -> Iterator[tuple[DataFrame, int]]:
     """Yield tuples, a third of them in the memory of each host, and how many they are."""
     rows = int(min(options.rows, options.megabytes * 1e6 // (padding + 16)))
     # What Spark handles at once is to be of a few megabytes, whatever the padding.
     at_once = str(max(100, min(10_000, 4_000_000 // (padding + 16))))
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", at_once)
-    session.conf.set("spark.sql.inMemoryColumnarStorage.batchSize", at_once)
-    made = session.range(0, rows, 1, len(WORKERS)).mapInArrow(
+    hosts.session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", at_once)
+    hosts.session.conf.set("spark.sql.inMemoryColumnarStorage.batchSize", at_once)
+    made = hosts.session.range(0, rows, 1, len(WORKERS)).mapInArrow(
         Tuples(padding, options.together), "left long, right long, body binary"
     )
-    try:
-        _spread(session, made)
-        yield made, rows
-    finally:
-        made.unpersist(blocking=True)
+    with hosts.kept(made) as tuples:
+        yield tuples, rows
 
 
-def _spread(session: SparkSession, made: DataFrame) -> None:
-    """Keep rows in memory, one partition on each host: two would have to share a link.
-
-    Raises:
-        RuntimeError: Spark did not come to that.
-    """
-    for attempt in range(_ATTEMPTS):
-        group = f"spread {time.monotonic_ns()} {attempt}"
-        session.sparkContext.setJobGroup(group, "tuples to memory")
-        made.persist().count()
-        if len({task.host for task in group_metrics(session, group)[0].tasks}) == len(WORKERS):
-            return
-        made.unpersist(blocking=True)
-    raise RuntimeError("partitions are not on a host each; run it again when this machine is idle")
-
-
-def _measured(experiment: Experiment, tuples: DataFrame, batches: int) -> list[Batch]:
+def _batches(experiment: Experiment, tuples: DataFrame, batches: int) -> list[Batch]:
     """Return a number of batches of each routing, which take turns; one more of each warms up."""
     found = []
     for turn in range(batches + 1):
@@ -268,27 +161,22 @@ def _measured(experiment: Experiment, tuples: DataFrame, batches: int) -> list[B
             batch = experiment.measure(VARIANTS[(turn + place) % len(VARIANTS)], tuples)
             if turn:
                 found.append(batch)
-        experiment.tidy()
+        experiment.hosts.forget()
     return found
 
 
 def _figure(
-    net: Network, rate: float, padding: int, rows: int, batches: list[Batch]
+    hosts: ShapedHosts, rate: float, padding: int, rows: int, batches: list[Batch]
 ) -> dict[str, Any]:
-    """Sum up one setting by medians over its batches.
-
-    Raises:
-        RuntimeError: bytes have not gone the way they were to go, so that nothing was measured.
-    """
+    """Sum up one setting by medians over its batches."""
     by_variant = {name: [batch for batch in batches if batch.variant == name] for name in VARIANTS}
     for batch in batches:
-        if batch.crossed < sum(batch.remote) or not batch.placed:
-            raise RuntimeError(f"bytes did not cross the links, or tasks ran elsewhere: {batch}")
+        batch.check()
     end = {name: _median(b.seconds for b in got) for name, got in by_variant.items()}
     hop = {name: _median(b.stages[-1] for b in got) for name, got in by_variant.items()}
     return {
         "rate": rate,
-        "link": net.speed(WORKERS[0], WORKERS[1]),
+        "link": hosts.speed,
         "padding": padding,
         "rows": rows,
         "rows a second": {name: rows / seconds for name, seconds in end.items()},
