@@ -40,7 +40,7 @@ time.tzset()
 settings.register_profile(
     "fixed",
     parent=settings.get_profile("default"),
-    max_examples=50,
+    max_examples=40,
     stateful_step_count=50,
     derandomize=True,
     database=None,
