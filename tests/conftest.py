@@ -22,6 +22,9 @@ SEED = 7
 LONG = {Path(__file__).with_name(f"test_{what}.py") for what in ("cluster", "search")}
 """Files with tests of up to a minute: they begin first, so that none runs alone at the end."""
 
+SPARK = "tests/optimizers/spark/"
+"""Where tests share a session; to start a second one takes longer than they would gain by it."""
+
 # What people set for their terminal, their Spark, their cloud and their network.
 THEIRS = re.compile(
     r"NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES|TTY_.*|PYTHONWARNINGS|PYTHONIOENCODING"
@@ -87,7 +90,21 @@ def no_waiting_for_the_disk():
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path not in LONG)
+    items.sort(key=lambda item: item.path not in LONG and not item.nodeid.startswith(SPARK))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Run the tests of a file in one process, and all that share a Spark session in one."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  # of the plugin that asks
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.split("::")[0]
+            return SPARK if file.startswith(SPARK) else file
+
+    config.option.loadscopereorder = False  # the longest come first, see above
+    return ByFile(config, log)
 
 
 def pytest_collection_finish():

@@ -132,7 +132,7 @@ def odd_ones(kind):  # made again each time, as those planted
 @pytest.fixture(scope="module")
 def dated(spark):
     columns = [f"{made} as `{name}`" for name, (made, _) in KEYS.items()]
-    return spark.range(40).selectExpr("id", *columns).cache()
+    return spark.range(20).selectExpr("id", *columns).cache()
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -142,9 +142,9 @@ def test_all_kinds_of_keys_have_costs(dated, key, kind):
     sketch = learn_costs(dated, odd_ones(kind), key=key, sample=1.0)
 
     even, odd = sketch.estimate(KEYS[key][1])
-    assert 40 == sketch.total
+    assert 20 == sketch.total
     assert 11 / 1.5 < odd / even < 11 * 1.5
-    assert 40 == balance(dated, 2, costs=sketch, key=key).count()
+    assert 20 == balance(dated, 2, costs=sketch, key=key).count()
 
 
 def test_large_keys_stay_as_they_are_where_others_are_added_up():

@@ -112,8 +112,12 @@ def test_operators_that_are_attached_are_not_told_twice(tmp_path, taken):
     assert all(seen.instances[name].receiving.sum() == 0 for name in layout.attached)
 
 
-@pytest.mark.parametrize("fold", FOLDS)
-@pytest.mark.parametrize("sizes", [(400_000, 400_001), (200_000, 600_000)])
+EVEN, UNEVEN = (400_000, 400_001), (200_000, 600_000)  # how many tuples batches have
+
+
+@pytest.mark.parametrize(
+    ("fold", "sizes"), [("count", EVEN), ("count", UNEVEN), ("sum", UNEVEN), ("several", UNEVEN)]
+)
 def test_the_cpu_time_of_groups_of_ordinary_jobs_is_known_soon(tmp_path, fold, sizes):
     """It was in one epoch of 24, and strategies took memory for the bottleneck."""
 
