@@ -158,18 +158,21 @@ class Descent:
             found += self._attraction.weight * (float(self._drawn.sum()) - kept) / 2
         return found
 
-    def run(self) -> Nodes:
-        """Go down to the end; return the units' nodes there.
+    def run(self, enough: float | None = None) -> Nodes:
+        """Go down to the end, or until all is even enough; return the units' nodes there.
 
         Where only load counts, they are those where the strain was least on the way, and of equal
         strain those where the nodes that stay were most even.
+
+        Args:
+            enough: the strain that is even enough; without, it goes on to the end.
         """
         nodes = self._problem.nodes
         self._score = np.full((nodes, nodes), _NONE)
         self._seen = np.zeros(nodes, np.bool_)
         self._sort()
         best, lowest = self.units_at, self._unevenness
-        while self._step():
+        while (enough is None or self.strain > enough) and self._step():
             reached = self._unevenness
             if is_evener(reached, lowest):
                 best, lowest = self.units_at, reached

@@ -96,7 +96,8 @@ def place_groups(  # noqa: PLR0913
             that moves, both by cost.
         max_partition_load: with traffic, what groups that move as one, as they talk mostly to each
             other, may have of the mean load of a node.
-        enough: the load distance that is even enough: moves that it does not need are taken back.
+        enough: the load distance that is even enough: nothing is evened out further, and moves
+            that it does not need are taken back.
         rounds: how often a part of the moves is taken back, in search of better ones.
         time_limit: how many seconds a solver looks for something better, from what was found,
             and for a better bound; without, none does. Better is what is so by all that was asked
@@ -131,7 +132,7 @@ def place_groups(  # noqa: PLR0913
     bound = least_distance(problem)
     if traffic is None:
         aim = Aim(problem, enough=most)
-        found = _searched(problem, units, bound, rounds)
+        found = _searched(problem, units, bound, rounds, most)
     else:
         limit = _limit(problem, max_load_distance)
         aim = Aim(problem, traffic, limit, amount("worth", worth), most)
@@ -157,10 +158,20 @@ def _limit(problem: PlacementProblem, given: float | None) -> float:
     return _USUAL_LIMIT * float(problem.mean.max()) or 1.0
 
 
-def _searched(problem: PlacementProblem, units: Units, bound: float, rounds: int) -> Nodes:
-    """Return the best assignment of a descent, and of others that begin close to its end."""
+def _searched(
+    problem: PlacementProblem, units: Units, bound: float, rounds: int, enough: float | None
+) -> Nodes:
+    """Return the best assignment of a descent, and of others that begin close to its end.
+
+    With a distance that is even enough, the descent ends as soon as it is reached. That takes half
+    to two thirds of the moves that are left of a whole one when single moves are taken back. Where
+    nodes drain it goes on, to empty them.
+    """
     homes = Descent(problem, units).units_at
-    best = Descent(problem, units).run()
+    limit = None if problem.draining.any() else enough
+    best = Descent(problem, units).run(limit)
+    if limit is not None and problem.distance(best[problem.sets]) <= limit:
+        return best[problem.sets].astype(np.int32)
     if rounds:
         best = narrowed(problem, units, best, bound, _WAYS * rounds)
     lowest = problem.unevenness(best[problem.sets])

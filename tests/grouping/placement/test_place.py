@@ -306,6 +306,37 @@ def test_the_program_places_groups_where_they_may_be(given):
     assert bound <= least + 1e-6
 
 
+@given(problems(), st.floats(0.0, 5.0))
+def test_what_is_even_enough_is_reached_wherever_a_whole_search_does(given, enough):
+    problem = PlacementProblem.of(**given)
+    whole, found = (place_groups(**given, **more) for more in ({}, {"enough": enough}))
+
+    assert found.load_distance <= max(enough, whole.load_distance) * (1 + 1e-9)
+    assert problem.left(found.assignment) <= problem.left(whole.assignment)
+    if problem.distance(problem.current) <= enough and not problem.draining.any():
+        assert 0 == found.moves
+
+
+def test_to_be_even_enough_takes_few_more_moves_than_the_fewest_that_there_are():
+    """Of a whole search whose needless moves are taken back one by one, 1.9 times as many stay."""
+    nodes, groups, enough = 3, 9, 8.0
+    every = np.array(list(itertools.product(range(nodes), repeat=groups)))
+    ours = fewest = 0
+    for seed in range(30):
+        drawn = np.random.default_rng(seed)
+        loads, current = drawn.gamma(2.0, 1.0, groups), drawn.integers(0, nodes, groups)
+        loads *= 50 * nodes / loads.sum()
+        held = np.stack([(every == node) @ loads for node in range(nodes)])
+        even = np.abs(held - 50).max(axis=0) <= enough
+        if even.any():
+            fewest += (every[even] != current).sum(axis=1).min()
+            found = place_groups(loads, current, nodes, budget=groups, enough=enough)
+            ours += found.moves
+            assert found.load_distance <= enough
+
+    assert fewest <= ours <= 1.1 * fewest
+
+
 @pytest.mark.parametrize("enough", [0.0, 0.5, 2.0, 9.0])
 def test_moves_that_are_not_needed_are_taken_back(enough):
     drawn = np.random.default_rng(8)
