@@ -139,7 +139,7 @@ class Albic(Optimizer):
         return ScalingRule(target, upper, lower, self.patience, least=least, most=most)
 
     @staticmethod
-    def published(
+    def published(  # noqa: PLR0913
         *,
         budget: str | MigrationBudget = "10 %",
         max_load_distance: float = 0.1,
