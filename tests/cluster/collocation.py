@@ -8,8 +8,9 @@ that two tuples of three cross a link on each edge. Each flight carries random b
 take turns batch by batch, on the same flights:
 
 scattered:  groups stay where they are.
-albic:      `Albic` is asked after each batch. It brings groups that send each other much together,
-            under its budget; the batches that are measured come when it leaves all as it is.
+albic:      `Albic` is asked after every fifth batch, while batches go on. It brings groups that
+            send each other much together, under its budget; the batches that are measured come
+            when it leaves all as it is.
 
 Results are compared at the end: both variants have to have the same sums.
 """
@@ -41,8 +42,9 @@ from optimizers.workloads import workload
 VARIANTS = {"scattered": None, "albic": Albic(budget="20 %")}
 EDGES = (("delays", "by_plane"), ("by_plane", "by_route"))
 GROUPS = 96
-MOST_LEARNING = 24  # batches, after which it is an error if groups still move
-RESTED = 3  # batches without a move
+EVERY = 5
+MOST_LEARNING = 60  # batches, after which it is an error if groups still move
+RESTED = 2 * EVERY + 2  # batches without a move
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,9 @@ class Experiment:
             for name in self.runs:
                 self.measure(name, tuples)
             last = max((said.after for said in run.decisions if said.applied), default=-1)
-            if number >= last + RESTED:
+            if number >= max(last, 0) + RESTED:
+                for said in run.decisions:
+                    print(said, flush=True)
                 return last + 1
         raise RuntimeError(f"groups still move after {MOST_LEARNING} batches: {run.decisions[-1]}")
 
@@ -137,7 +141,8 @@ class Experiment:
         engine = SparkEngine(
             checkpoint=str(self.hosts.folder / name),
             spark=self.hosts.session,
-            every=1,
+            every=EVERY,
+            meanwhile=True,
             settings=Settings(keep_output=False),
         )
         return engine.run(job(), [], optimizer)
@@ -151,8 +156,6 @@ def main(arguments: list[str] | None = None) -> int:
         experiment = Experiment(hosts)
         with _flights(hosts, options.rows, 0) as flights:
             rested = experiment.learn(flights)
-        for said in experiment.runs["albic"].decisions:
-            print(f"after {said.after}: {said}", flush=True)
         print(f"groups rest after {rested} batches\n\n{_HEAD}", flush=True)
         with _flights(hosts, options.rows, options.padding) as flights:
             for rate in options.rates:
