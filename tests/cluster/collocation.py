@@ -44,7 +44,7 @@ EDGES = (("delays", "by_plane"), ("by_plane", "by_route"))
 GROUPS = 96
 EVERY = 5
 MOST_LEARNING = 60  # batches, after which it is an error if groups still move
-RESTED = 2 * EVERY + 2  # batches without a move
+RESTED = 4 * EVERY  # batches without a move
 
 
 @dataclass(frozen=True)
