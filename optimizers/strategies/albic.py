@@ -28,6 +28,7 @@ from optimizers.strategies.parts.even_instances import Evened, InstanceBalance
 from optimizers.strategies.parts.group_layout import GroupLayout, hindrance
 from optimizers.strategies.parts.group_loads import GroupLoads
 from optimizers.strategies.parts.migration_budget import MigrationBudget
+from optimizers.strategies.parts.promises import overpromised
 from optimizers.strategies.parts.scaling import NodesWanted, grown, nodes_wanted
 from optimizers.topology import Topology
 from sketches import checks
@@ -408,34 +409,10 @@ class _Proposal:
 
     @cached_property
     def _overpromised(self) -> float:
-        """How much less traffic became local than was promised, for each share of the state moved.
-
-        Of many placements, the one that seems best on a sample of the tuples owes some of that to
-        the sample. So each decision is compared with what the next epoch finds, on average over
-        all that are remembered. Without this groups would move for ever after the last few tuples.
-        """
-        lacking: list[float] = []
-        promised: tuple[float, float] | None = None  # how much is local then, and what is moved
+        """What earlier moves lacked of the local traffic that they promised; see `overpromised`."""
+        local = self.groups.traffic(self.statistics).local(self.groups.current)
         state = float(sum(held.sum() for held in self.loads.state.values()))
-        for epoch in self.statistics.past.epochs:
-            decision = epoch.decision
-            if decision is None:
-                continue
-            said = {
-                name: figure
-                for note in decision.notes
-                if (note.by, note.about) == (self.strategy.name, "the job")
-                for name, figure in note.figures
-            }
-            if promised is not None and "local then" in said:
-                lacking.append((promised[0] - said["local then"]) / promised[1])
-            moves = decision.changed("placement") and {"local now", "bytes"} <= set(said)
-            share = said["bytes"] / state if moves and state else 0.0
-            promised = (said["local now"], share) if share else None
-        if promised is not None:
-            now = self.groups.traffic(self.statistics).local(self.groups.current)
-            lacking.append((promised[0] - now) / promised[1])
-        return max(0.0, float(np.mean(lacking))) if lacking else 0.0
+        return overpromised(self.statistics.past, self.strategy.name, state, local)
 
     def _left_on(self, placement: GroupPlacement) -> int:
         return int(np.isin(placement.assignment, self.groups.draining).sum())
