@@ -1,4 +1,4 @@
-"""What `Albic` saves on links of limited speed. Needs root, a quarter of an hour.
+"""What `Albic` saves on links of limited speed. Needs root, and some minutes.
 
     python tests/cluster/collocation.py
 
@@ -12,7 +12,8 @@ albic:      `Albic` is asked after every fifth batch, while batches go on. It br
             send each other much together, under its budget; the batches that are measured come
             when it leaves all as it is.
 
-Results are compared at the end: both variants have to have the same sums.
+At the end both variants have to have the same sums, and no group may have moved while batches were
+measured.
 """
 
 import argparse
@@ -95,6 +96,7 @@ class Experiment:
 
     def __init__(self, hosts: ShapedHosts) -> None:
         self.hosts = hosts
+        self._measured_from = 0
         start = scattered([hosts.net.hosts[number].address for number in WORKERS])
         self.runs = {
             name: self._run(name, Beginning(start, strategy)) for name, strategy in VARIANTS.items()
@@ -116,17 +118,26 @@ class Experiment:
                 self.measure(name, tuples)
             last = max((said.after for said in run.decisions if said.applied), default=-1)
             if number >= max(last, 0) + RESTED:
-                for said in run.decisions:
-                    print(said, flush=True)
+                self._measured_from = number + 1
                 return last + 1
         raise RuntimeError(f"groups still move after {MOST_LEARNING} batches: {run.decisions[-1]}")
 
     def check(self) -> None:
-        """Compare the results of both.
+        """Compare the results of both, and where groups were.
 
         Raises:
-            RuntimeError: they differ.
+            RuntimeError: the results differ, or groups moved while batches were measured.
         """
+        run = self.runs["albic"]
+        for said in run.decisions:
+            print(said, flush=True)
+        moving = [
+            batch.batch
+            for batch in run.batches
+            if batch.changed and batch.batch >= self._measured_from
+        ]
+        if moving:
+            raise RuntimeError(f"groups moved with batches {moving}, which were measured")
         sums = [
             {
                 name: sorted(map(tuple, run.state(name).to_pandas().itertuples(index=False)))
