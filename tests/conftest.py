@@ -23,7 +23,11 @@ LONG = {Path(__file__).with_name(f"test_{what}.py") for what in ("cluster", "sea
 """Files with tests of up to a minute: they begin first, so that none runs alone at the end."""
 
 SPARK = "tests/optimizers/spark/"
-"""Where tests share a session; to start a second one takes longer than they would gain by it."""
+"""Where tests share a session."""
+
+OWN_SPARK = {SPARK + f"test_{what}.py" for what in ("baselines", "exactly_once", "told_in_a_line")}
+"""Files there whose tests mostly begin a Spark of their own, and so need not wait for the others.
+"""
 
 # What people set for their terminal, their Spark, their cloud and their network.
 THEIRS = re.compile(
@@ -95,13 +99,16 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Run the tests of a file in one process, and all that share a Spark session in one."""
+    """Run the tests of a file in one process, and all that share a Spark session in one.
+
+    To begin a second session for them takes longer than it would save.
+    """
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  # of the plugin that asks
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.split("::")[0]
-            return SPARK if file.startswith(SPARK) else file
+            return SPARK if file.startswith(SPARK) and file not in OWN_SPARK else file
 
     config.option.loadscopereorder = False  # the longest come first, see above
     return ByFile(config, log)

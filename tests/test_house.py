@@ -113,7 +113,7 @@ def test_the_ci_runs_the_test_command_of_the_readme():
 
     # The first line that names pytest is the one that .ci/run picks out and runs.
     assert commands[0].startswith("python3 -m venv .venv && ")
-    assert commands[0].endswith("pytest -n 2")
+    assert commands[0].endswith("pytest -n 3")
     assert "grep --max-count=1 pytest README.md" in ci
     assert "export" not in ci  # the command says the same without any
 
