@@ -125,7 +125,8 @@ class InstanceStatistics(_Columns):
             the host. None for an instance that was on several hosts, as partitions of a source can
             be, or whose host is not known; None for all where nodes are virtual.
         tuples: how many tuples each received; a source: how many it let in.
-        seconds: how many CPU seconds its tasks took, all in all.
+        seconds: how many CPU seconds its tasks took, all in all; on Spark without the 2 ms or so
+            in which a Python worker reads what it is to do, and without its start.
         receiving: how many of those went to taking in what arrived, to state, to observing, and to
             whatever else is neither the operator's own work nor `shipping`.
         shipping: how many of those went to routing and packing what it emitted.

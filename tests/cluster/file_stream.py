@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from stage_metrics import group_metrics
+from stage_metrics import StageMetrics, group_metrics
 
 from optimizers import Optimizer, Topology
 from optimizers.spark import SparkEngine
@@ -93,9 +93,16 @@ class FileStream:
 
     def ran(self) -> list[list[str]]:
         """Return on which host each task of each stage of the last batch ran, as Spark says."""
-        stages = group_metrics(self._session, str(self.stream.query.runId))
-        stages = stages[-len(self.run.layout.stages) :]  # a new plan makes anchors first
-        return [[task.host for task in stage.tasks] for stage in stages]
+        return [[task.host for task in stage.tasks] for stage in self._metrics()]
+
+    def stages(self) -> list[int]:
+        """Return by which number Spark knows each stage of the last batch."""
+        return [stage.stage for stage in self._metrics()]
+
+    def _metrics(self) -> list[StageMetrics]:
+        run = str(self.stream.query.runId)
+        stages = group_metrics(self._session, run, self.batches - 1)
+        return stages[-len(self.run.layout.stages) :]  # a new plan makes anchors first
 
     def placed(self) -> list[list[str]]:
         """Return on which node each task of each stage is to be."""

@@ -24,6 +24,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "helpers"))
 import busy
 import marked_job
 import pyarrow as pa
+import task_cpu
 from file_stream import FileStream
 from marked_job import COLUMN, PATH, Truth
 from pyspark import cloudpickle
@@ -41,8 +42,20 @@ ERROR = 0.1
 OTHER = 0.05  # of a batch's time may be in no part of it
 UNTIMED = 1  # of the batches in which nothing was killed may be without a time
 LINK = 1e7  # bytes a second, as the user says: hosts that are one machine cannot tell
+STARTING = 4e-3  # CPU seconds of a task before the engine is called: PySpark reads what to do
+IMPORTING = 2.0  # the same of the first task of a worker, at most
 LEARNED = 2  # batches; of the next two, nothing is absent twice that can be known
 EDGES = list(pairwise(PATH))
+CPU, LET_IN = "cpu", "let in"
+
+
+class LetIn(marked_job.LetIn):
+    """Does as told there, in tasks that are named, so that they are not taken for the engine's."""
+
+    def __call__(self, batches):
+        """Mark tuples."""
+        task_cpu.named(LET_IN)
+        yield from super().__call__(batches)
 
 
 class Listening(Optimizer):
@@ -72,6 +85,7 @@ class Story:
     def __init__(self, session, folder: Path) -> None:
         self._orders = folder / "orders"
         self._orders.mkdir()
+        self._cpu = folder / CPU
         self.listening = Listening()
         self.failures: list[str] = []
         self._given: list[pa.Table] = []
@@ -79,7 +93,7 @@ class Story:
         self._absent: dict[int, set[str]] = {}
         self._times: dict[int, BatchTime] = {}
         self._disturbed: set[int] = set()  # batches during which something was killed
-        let_in = marked_job.LetIn(str(self._orders))
+        let_in = LetIn(str(self._orders))
         self.stream = FileStream(
             session,
             folder / "stream",
@@ -180,6 +194,8 @@ class Story:
             told.append(("instance", name, own, truth.of_instances(name, len(own))))
         for kind, name, amounts, true in told:
             facts = dict(true)
+            if kind == "instance":
+                self._hold_cpu(number, name, amounts, facts)
             # Shares are of what the present nodes have.
             for share, of, has in (
                 ("cpu", "seconds", seen.seconds),
@@ -197,6 +213,35 @@ class Story:
                     self._absent[number].add(f"{fact} by {kind} of {name}")
                 else:
                     self._hold(number, f"{fact} by {kind} of {name}", column, wanted)
+
+    def _hold_cpu(self, number, name, told, true) -> None:
+        """Compare the CPU time of instances with what their workers took, measured from outside.
+
+        It is all that the tasks took, and so more than what is known by construction, which is
+        taken out of what is true. Where tasks were run again only this is known: that it is more.
+        """
+        made = true.pop("seconds")
+        least = {"seconds": made}
+        if "fixed" in true:
+            least["fixed"] = true.pop("fixed")
+        grows = made - least.get("fixed", 0.0)  # with the tuples
+        took = np.stack([np.zeros(len(made)), np.full(len(made), np.inf)])
+        if number not in self._disturbed:
+            took[1] = 0.0
+            for task in task_cpu.tasks(self._cpu, [self.stream.stages()[PATH.index(name)]]):
+                if task.name != LET_IN:
+                    unseen = STARTING + IMPORTING * task.is_first
+                    took[:, task.partition % len(made)] += task.seconds - unseen, task.seconds
+        for fact, by_construction in least.items():
+            found = getattr(told, fact)
+            if found is None:
+                self._absent[number].add(f"{fact} by instance of {name}")
+                continue
+            low, high = took - grows if fact == "fixed" else took
+            low = np.maximum(low, by_construction)
+            if ((found < (1 - ERROR) * low) | (found > (1 + ERROR) * high)).any():
+                what = f"{fact} by instance of {name} is {found}, and in truth {low} to {high}"
+                self._wrong(number, [what])
 
     def _hold_sums(self, number, truth, seen) -> None:
         """Compare the facts about operators, edges, sources and traffic."""
@@ -305,7 +350,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         folder = Path(place)
         url = stack.enter_context(standalone(INSTANCES, folder=folder))
-        session = stack.enter_context(session_on(url, INSTANCES, spark_task_maxFailures="8"))
+        settings = task_cpu.settings(folder / CPU)
+        session = stack.enter_context(
+            session_on(url, INSTANCES, spark_task_maxFailures="8", **settings)
+        )
         story = Story(session, folder)
         # 1. Nothing happens.
         for _ in range(4):

@@ -55,7 +55,9 @@ class StageMetrics:
         return sum(task.remote for task in self.tasks)
 
 
-def group_metrics(session: SparkSession, group: str) -> list[StageMetrics]:
+def group_metrics(
+    session: SparkSession, group: str, batch: int | None = None
+) -> list[StageMetrics]:
     """Return what Spark measured of all jobs of a group, stage by stage in their order.
 
     Spark keeps such numbers of its latest thousand stages, with its web page or without.
@@ -63,18 +65,19 @@ def group_metrics(session: SparkSession, group: str) -> list[StageMetrics]:
     Args:
         session: the session.
         group: the job group, as `SparkContext.setJobGroup` was told; of a query, its ``runId``.
+        batch: of a query: only the jobs of this batch, for the next one may have begun.
     """
     context: Any = session.sparkContext
     scala = context._jsc.sc()  # noqa: SLF001  # PySpark has no other way
     # What tasks have measured comes to Spark's books after their results.
     scala.listenerBus().waitUntilEmpty()
-    tracker = context.statusTracker()
+    tracker, store = context.statusTracker(), scala.statusStore()
     stages = set()
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
-        if info is not None:
+        told = "" if batch is None else str(store.job(job).description().get())
+        if info is not None and (batch is None or told.endswith(f"batch = {batch}")):
             stages |= set(info.stageIds)
-    store = scala.statusStore()
     found = [StageMetrics(stage, _tasks(store, stage)) for stage in sorted(stages)]
     # A stage whose result was there already is listed as well, without tasks.
     return [stage for stage in found if stage.tasks]
