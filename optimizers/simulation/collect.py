@@ -56,6 +56,7 @@ def _executed(running: Running, control: Control) -> tuple[Floats, Mapping[str, 
             served.started,
             served.ended,
             running.operator_queues[name].shipping,
+            running.operator_queues[name].receiving,
         )
     for batch in control.batches:
         if batch.ended is not None:

@@ -96,9 +96,9 @@ class Control:
             self.loop.begin(batch.layout)
         self._change = Change()
         self.plans.append(self._plan)
-        operator_queues = self._running.operator_queues.items()
-        self._shipped = {
-            name: operator_queue.shipping.copy() for name, operator_queue in operator_queues
+        self._spent = {
+            name: (queues.shipping.copy(), queues.receiving.copy())
+            for name, queues in self._running.operator_queues.items()
         }
         return batch
 
@@ -114,17 +114,16 @@ class Control:
         self._leftovers.add(batch)
         self._epoch.append(batch)
         self._met |= {name for name in self._running.seen if len(batch.served[name])}
-        operator_queues, tuples = self._running.operator_queues.items(), self._running.tuples
-        shipping = {
-            name: operator_queue.shipping - self._shipped[name]
-            for name, operator_queue in operator_queues
-        }
-        batch.shipping = {name: float(seconds.sum()) for name, seconds in shipping.items()}
+        tuples = self._running.tuples
+        for name, queues in self._running.operator_queues.items():
+            shipped, received = self._spent[name]
+            batch.shipping[name] = queues.shipping - shipped
+            batch.receiving[name] = queues.receiving - received
         for name in self._topology.sources:
             self._let_in[name] += len(batch.served[name])
         ended = until if until < math.inf else _last_end(batch)
         summary = replace(
-            summary_of(batch, self._planned, ended, tuples, shipping, self._running.seen),
+            summary_of(batch, self._planned, ended, tuples, self._running.seen),
             nodes=tuple(node.name for node in batch.cluster.nodes),
             wanted=self._plan.nodes,
         )

@@ -201,7 +201,9 @@ class SimulationEngine(Asking):
         if isinstance(optimizer, Plan):
             optimizer.check(topology, cluster)
         asked = _optimizer(optimizer)
-        observer = Observer(tuples, running.seen, asked.observes, self.seed)
+        observer = Observer(
+            tuples, running.seen, asked.observes, self.seed, self.network, self.cores
+        )
         machines = SimulatedMachines(cluster, self.node_delay)
         control = Control(topology, machines, asked, Asking.of(self), running, observer)
         if self.micro_batches is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -9,10 +10,14 @@ from optimizers.cluster import Cluster
 from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics, InstanceStatistics
 from optimizers.operators import Edge, EdgeName
+from optimizers.simulation.network import Network
 from optimizers.simulation.rows import Sent, Served
 from optimizers.simulation.state_moves import KeysMet
 from optimizers.simulation.tuples import Rows, Tuples, into
 from sketches.arrays import Floats, Parts
+
+Carried: TypeAlias = tuple[Parts | Rows, Edge]
+"""The places of the tuples that an edge carried, and the edge."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,9 @@ class StretchLoads:
         seen: the keys that each keyed operator has met.
         served: what each operator executed.
         sent: the tuples that each edge carried.
+        shipping: how many seconds each instance of each operator spent on sending.
+        receiving: how many seconds each spent on taking in what was sent to it.
+        network: what both cost.
     """
 
     layout: Layout
@@ -36,6 +44,9 @@ class StretchLoads:
     seen: Mapping[str, KeysMet]
     served: Mapping[str, Served]
     sent: Mapping[EdgeName, Sent]
+    shipping: Mapping[str, Floats]
+    receiving: Mapping[str, Floats]
+    network: Network
 
     def groups(self, name: str) -> GroupStatistics:
         """Return the load of each key group of an operator."""
@@ -58,7 +69,8 @@ class StretchLoads:
             [home.nodes[instance] for instance in home.groups],
             self.seconds,
             tuples=_summed(groups, None, number),
-            seconds=_summed(groups, served.ended - served.started, number),
+            seconds=_summed(groups, served.ended - served.started, number)
+            + self._carrying(name, came, went if known else []),
             state_bytes=state_by_group(self.layout, name, self.tuples, self.seen),
             bytes_in=self._bytes(came, number),
             remote_in=self._bytes(came, number, remote=True),
@@ -74,12 +86,16 @@ class StretchLoads:
         state = self._state(name, number)
         came = [(self.sent[edge.name].instances, edge) for edge in job.inputs(name)]
         went = [(self.sent[edge.name].senders, edge) for edge in job.outputs(name)]
+        shipping, receiving = self.shipping[name][:number], self.receiving[name][:number]
+        worked = _summed(served.instances, served.ended - served.started, number)
         return InstanceStatistics.of(
             self.cluster,
             nodes,
             self.seconds,
             tuples=_summed(served.instances, None, number),
-            seconds=_summed(served.instances, served.ended - served.started, number),
+            seconds=worked + receiving + shipping,
+            receiving=receiving,
+            shipping=shipping,
             fixed=np.zeros(number),
             state_bytes=state,
             resident=state,  # nothing is ever written to disks
@@ -95,9 +111,57 @@ class StretchLoads:
         keys = self.tuples.keys(edge.source, columns).batch(rows)
         return self.layout.owners(name).group_of(keys)
 
-    def _bytes(
-        self, places: Sequence[tuple[Parts | Rows, Edge]], number: int, *, remote: bool = False
-    ) -> Floats:
+    def _carrying(self, name: str, came: Sequence[Carried], went: Sequence[Carried]) -> Floats:
+        """Return how many seconds of sending and receiving are due to each key group.
+
+        Args:
+            name: the operator.
+            came: the tuples that came to it, and of which key group each is.
+            went: the same of those that it sent, where that is known.
+        """
+        network, number = self.network, len(self.layout.homes[name].groups)
+        sent = self._due(
+            name,
+            self.shipping[name],
+            network.per_byte * self._bytes(went, number)
+            + network.remote_per_byte * self._bytes(went, number, remote=True),
+            network.per_batch * self._tuples(went, number)
+            + network.remote_per_batch * self._tuples(went, number, remote=True),
+        )
+        received = self._due(
+            name,
+            self.receiving[name],
+            network.remote_per_byte * self._bytes(came, number, remote=True),
+            network.remote_per_batch * self._tuples(came, number, remote=True)
+            if network.charges_both
+            else self._tuples(came, number),  # each takes as long, wherever it comes from
+        )
+        return sent + received
+
+    def _due(self, name: str, spent: Floats, by_bytes: Floats, by_batches: Floats) -> Floats:
+        """Share out what each instance of an operator spent among its key groups.
+
+        Args:
+            name: the operator.
+            spent: how many seconds each spent.
+            by_bytes: by group, how many seconds its bytes take.
+            by_batches: by group, its weight in what is left, which batches take.
+        """
+        home = self.layout.homes[name]
+        groups, spent = np.array(home.groups), spent[: len(home.nodes)]
+        found = _shared(spent, by_bytes, groups, at_most=True)
+        left = spent - np.bincount(groups, found, len(spent))
+        return found + _shared(left, by_batches, groups)
+
+    def _tuples(self, places: Sequence[Carried], number: int, *, remote: bool = False) -> Floats:
+        """Return how many tuples edges carried, by place; of all, or of those between nodes."""
+        total = np.zeros(number)
+        for of, edge in places:
+            local = self.sent[edge.name].local
+            total += _summed(of, (~local).astype(np.float64) if remote else None, number)
+        return total
+
+    def _bytes(self, places: Sequence[Carried], number: int, *, remote: bool = False) -> Floats:
         """Return the bytes of edges' tuples, by place; of all, or of those from node to node."""
         total = np.zeros(number)
         for of, edge in places:
@@ -141,6 +205,23 @@ def state_by_group(
     for keys in seen[name].columns():
         state += each * _summed(owners.group_of(keys), None, len(state))
     return state
+
+
+def _shared(spent: Floats, weights: Floats, groups: Parts, *, at_most: bool = False) -> Floats:
+    """Share out what instances spent among their key groups.
+
+    Args:
+        spent: by instance.
+        weights: of the groups; those of an instance share alike if all of theirs are 0.
+        groups: of which instance each group is.
+        at_most: whether weights are seconds, so that no group gets more than its weight.
+    """
+    if not at_most:
+        weights = np.where(np.bincount(groups, weights, len(spent))[groups] > 0, weights, 1.0)
+    total = np.bincount(groups, weights, len(spent))
+    share = np.divide(spent, total, out=np.zeros(len(spent)), where=total > 0)
+    found: Floats = weights * (np.minimum(share, 1.0) if at_most else share)[groups]
+    return found
 
 
 def _summed(places: Parts | Rows, amounts: Floats | None, number: int) -> Floats:

@@ -15,8 +15,10 @@ from optimizers.layout import Layout
 from optimizers.loads import GroupStatistics
 from optimizers.operators import Edge, EdgeName
 from optimizers.simulation.loads import StretchLoads, state_by_group
+from optimizers.simulation.network import Network
 from optimizers.simulation.queues.conversation import Conversation
 from optimizers.simulation.rows import Sent, Served
+from optimizers.simulation.sharing import with_cores
 from optimizers.simulation.stages.micro_batches import Counted
 from optimizers.simulation.state_moves import KeysMet, Move
 from optimizers.simulation.tuples import Keyed, Tuples, into
@@ -86,7 +88,8 @@ class Stretch:
         flows: how many these were.
         moves: what moved as it began.
         nodes: where each instance of an operator was, those included that a plan has taken away.
-        shipping: how many seconds the instances of each operator spent on sending, once it is over.
+        shipping: how many seconds each instance of each operator spent on sending.
+        receiving: how many seconds each spent on taking in what was sent to it.
         ended: when all its tuples were done together; None where each has a time of its own.
         worked: how many seconds its batches took together, where there may be pauses between them;
             None where one begins as the other ends.
@@ -103,7 +106,8 @@ class Stretch:
     flows: dict[EdgeName, EdgeFlow] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
     nodes: dict[str, list[str]] = field(default_factory=dict)
-    shipping: dict[str, float] = field(default_factory=dict)
+    shipping: dict[str, Floats] = field(default_factory=dict)
+    receiving: dict[str, Floats] = field(default_factory=dict)
     ended: float | None = None
     worked: float | None = None
     times: tuple[BatchTime, ...] = ()
@@ -119,7 +123,8 @@ def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
     found = Stretch(number, first.start, last.layout, last.cluster, worked=worked, times=times)
     for name in last.served:
         found.served[name] = Served.none().joined(*(each.served[name] for each in stretches))
-        found.shipping[name] = sum(each.shipping[name] for each in stretches)
+        found.shipping[name] = _added([each.shipping[name] for each in stretches])
+        found.receiving[name] = _added([each.receiving[name] for each in stretches])
     for edge in last.flows:
         found.sent[edge] = Sent.none().joined(*(each.sent[edge] for each in stretches))
         found.flows[edge] = EdgeFlow(
@@ -128,6 +133,14 @@ def joined(stretches: Sequence[Stretch], number: int) -> Stretch:
                 for part in fields(EdgeFlow)
             }
         )
+    return found
+
+
+def _added(parts: Sequence[Floats]) -> Floats:
+    """Return the sums by instance; some may have come later."""
+    found = np.zeros(max(map(len, parts)))
+    for part in parts:
+        found[: len(part)] += part
     return found
 
 
@@ -140,12 +153,16 @@ class Observer:
         seen: the keys that each keyed operator has met.
         observes: the probes.
         seed: of the sketches.
+        network: the costs of shipping.
+        cores: how many cores a node has that does not say so.
     """
 
     tuples: Tuples
     seen: Mapping[str, KeysMet]
     observes: frozenset[Probe]
     seed: int
+    network: Network
+    cores: float
 
     def statistics(
         self, stretch: Stretch, until: float, history: Mapping[EdgeName, KeyPairs]
@@ -155,12 +172,15 @@ class Observer:
         job = stretch.layout.topology
         loads = StretchLoads(
             stretch.layout,
-            stretch.cluster,
+            with_cores(stretch.cluster, self.cores),
             seconds,
             self.tuples,
             self.seen,
             stretch.served,
             stretch.sent,
+            stretch.shipping,
+            stretch.receiving,
+            self.network,
         )
         keys: dict[str, KeyCounts] = {}
         groups: dict[str, GroupStatistics] = {}
@@ -205,7 +225,8 @@ class Observer:
             self._state(stretch, name),
             hottest,
             emitted=len(served) if counts is None else float(counts[served.rows].sum()),
-            shipping=stretch.shipping.get(name),
+            shipping=float(stretch.shipping[name].sum()),
+            receiving=float(stretch.receiving[name].sum()),
             wall=float(served.walls.sum()),
         )
 

@@ -1,7 +1,7 @@
 """The result of a simulated run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class OperatorTimes:
         started: when work on it began.
         ended: when it was done.
         shipping: how many seconds each instance spent on sending.
+        receiving: how many seconds each instance spent on taking in what was sent to it.
     """
 
     rows: Integers
@@ -38,9 +39,10 @@ class OperatorTimes:
     started: Floats
     ended: Floats
     shipping: Floats
+    receiving: Floats
 
     def __post_init__(self) -> None:
-        for name in ("rows", "instances", "arrived", "started", "ended", "shipping"):
+        for name in (each.name for each in fields(self)):
             getattr(self, name).setflags(write=False)
 
     @property
@@ -60,9 +62,9 @@ class OperatorTimes:
 
     @property
     def busy(self) -> Floats:
-        """How many seconds each instance worked, on tuples and on sending."""
+        """How many seconds each instance worked: on tuples, on sending and on receiving."""
         taken = np.bincount(self.instances, self.ended - self.started, len(self.shipping))
-        busy: Floats = taken + self.shipping
+        busy: Floats = taken + self.shipping + self.receiving
         return busy
 
     @property

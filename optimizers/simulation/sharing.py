@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from optimizers.cluster import Cluster, Node
 from optimizers.simulation.network import Network
@@ -84,6 +85,19 @@ class Sharing:
 def at_once(cores: float) -> int:
     """Return how many instances work at a time on a number of cores; part of one is a slow one."""
     return max(1, int(cores))
+
+
+def with_cores(machines: Cluster, cores: float) -> Cluster:
+    """Return machines of which each says how many cores it has, if a number is known.
+
+    Args:
+        machines: the nodes.
+        cores: how many a node has that does not say so.
+    """
+    if math.isinf(cores):
+        return machines
+    told = (replace(node, cores=node.cores or cores) for node in machines.nodes)
+    return replace(machines, nodes=tuple(told))
 
 
 def speed(node: Node) -> float:

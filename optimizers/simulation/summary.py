@@ -16,17 +16,11 @@ from optimizers.simulation.loads import state_by_instance
 from optimizers.simulation.observation import Stretch
 from optimizers.simulation.state_moves import KeysMet
 from optimizers.simulation.tuples import Tuples
-from sketches.arrays import Floats
 from sketches.values import FrozenMap
 
 
-def summary_of(  # noqa: PLR0913, PLR0917
-    stretch: Stretch,
-    planned: int,
-    until: float,
-    tuples: Tuples,
-    shipping: Mapping[str, Floats],
-    seen: Mapping[str, KeysMet],
+def summary_of(
+    stretch: Stretch, planned: int, until: float, tuples: Tuples, seen: Mapping[str, KeysMet]
 ) -> BatchSummary:
     """Sum up what was executed in a batch.
 
@@ -35,14 +29,13 @@ def summary_of(  # noqa: PLR0913, PLR0917
         planned: the batch with which the plan in force came.
         until: when it ended.
         tuples: all tuples of the run.
-        shipping: by operator, how many seconds each instance spent on sending in it.
         seen: the keys that each keyed operator has met.
     """
     flows, moves = sorted(stretch.flows.items()), stretch.moves.values()
     instances = tuple(
         instance
         for name in sorted(stretch.served)
-        for instance in _instances(stretch, name, tuples, shipping[name], seen)
+        for instance in _instances(stretch, name, tuples, seen)
     )
     return BatchSummary(
         stretch.number,
@@ -63,11 +56,7 @@ def summary_of(  # noqa: PLR0913, PLR0917
 
 
 def _instances(
-    stretch: Stretch,
-    name: str,
-    tuples: Tuples,
-    shipping: Floats,
-    seen: Mapping[str, KeysMet],
+    stretch: Stretch, name: str, tuples: Tuples, seen: Mapping[str, KeysMet]
 ) -> list[InstanceSummary]:
     """Return what each instance did; one that a plan has taken away may still have had tuples."""
     served, nodes = stretch.served[name], stretch.nodes[name]
@@ -86,7 +75,8 @@ def _instances(
         np.bincount(served.instances, sent, count).astype(np.int64).tolist(),
         np.bincount(served.instances, served.ended - served.started, count).tolist(),
         np.bincount(served.instances, served.walls, count).tolist(),
-        shipping.tolist(),
+        stretch.shipping[name].tolist(),
+        stretch.receiving[name].tolist(),
         taken_over.tolist(),
         _remote(stretch, tuples, job.inputs(name), "instances", count),
         _remote(stretch, tuples, job.outputs(name), "senders", count),
@@ -98,17 +88,20 @@ def _instances(
             name,
             number,
             node,
-            received,
+            taken,
             out,
             seconds,
-            spent,
+            shipped,
             keys,
+            receiving=received,
             wall=wall,
             remote_in=came,
             remote_out=went,
             state_bytes=held,
         )
-        for number, node, received, out, seconds, wall, spent, keys, came, went, held in columns
+        for number, node, taken, out, seconds, wall, shipped, received, keys, came, went, held in (
+            columns
+        )
     ]
 
 

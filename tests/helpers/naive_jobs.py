@@ -132,8 +132,9 @@ def check(case, every=None, plans=()):
     naive = Naive(case, changes).run()
     for name in job.order:
         assert by_instance(naive.served[name]) == by_instance(rows_of(run.operators[name])), name
-        shipped = [naive.shipped[name, i] for i in range(len(run.operators[name].shipping))]
-        assert shipped == run.operators[name].shipping.tolist()
+        found = run.operators[name]
+        for spent, told in ((naive.shipped, found.shipping), (naive.received, found.receiving)):
+            assert [spent[name, number] for number in range(len(told))] == told.tolist()
     for edge in job.edges:
         said = naive.letters[edge.name], naive.carried[edge.name]
         result = run.edges[edge.name]

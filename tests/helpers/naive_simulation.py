@@ -27,7 +27,8 @@ class Naive:
         self.wanting, self.at_work = [], {}  # places that want a core; the node of those that have
         self.packs, self.late = {}, defaultdict(list)
         self.links = defaultdict(float)
-        self.served, self.shipped = defaultdict(list), defaultdict(float)
+        self.served = defaultdict(list)
+        self.shipped, self.received = defaultdict(float), defaultdict(float)
         self.there = defaultdict(list)  # tuples sent to an operator and not done
         self.left, self.ended = dict.fromkeys(self.order, 0), set()
         self.messages, self.letters, self.carried = [], defaultdict(int), defaultdict(int)
@@ -225,7 +226,7 @@ class Naive:
         if not self.busy[place] and self.queue[place]:
             one = self.queue[place].pop(0)
             one.begun = self.now + one.receiving
-            self.shipped[place] += one.receiving
+            self.received[place] += one.receiving
             self.busy[place] = True
             one.spent = one.taken * self.rate(*place)
             end = one.begun + one.spent

@@ -21,7 +21,7 @@ from optimizers import (
 )
 from optimizers.errors import InvalidValueError
 from optimizers.loads import GroupStatistics, InstanceStatistics
-from optimizers.simulation import SimulationEngine, Stream, Work
+from optimizers.simulation import Network, SimulationEngine, Stream, Work
 
 MIXED = Cluster(
     (
@@ -138,6 +138,50 @@ class Told(Optimizer):
         return Plan()
 
 
+class Truth:
+    """What a source ``s`` and two counts, ``a`` and ``b``, did, one tuple after the other."""
+
+    def __init__(self, homes, network, capacity):
+        self.homes, self.network, self.capacity = homes, network, capacity
+        self.sums = defaultdict(Counter)
+        self.shipping, self.receiving = Counter(), Counter()
+        self.known = set()
+
+    def add(self, k, value):
+        sums = self.sums
+        one, two = int(hash_parts([k], 5)[0]), int(hash_parts([value], 3)[0])
+        at = [
+            self.homes["s"].nodes[0],
+            self.homes["a"].node_of(one),
+            self.homes["b"].node_of(two),
+        ]
+        for name, group, node in (("a", one, at[1]), ("b", two, at[2])):
+            work = 1e-6 * (1 + k if name == "a" else 1)
+            sums[name, "tuples"][group] += 1
+            sums[name, "bytes_in"][group] += 10.0
+            self.spend(None, name, group, node, work / self.capacity[node])
+        if k not in self.known:
+            sums["a", "state_bytes"][one] += 7.0
+            self.known.add(k)
+        # A batch of its own: its sender pays, and its receiver if it comes from elsewhere.
+        far = at[0] != at[1], at[1] != at[2]
+        cost, received = self.network.cost, self.network.received(10.0)
+        self.spend(self.shipping, "s", 0, at[0], cost(10.0, remote=far[0]))
+        self.spend(self.receiving, "a", one, at[1], received * far[0])
+        self.spend(self.shipping, "a", one, at[1], cost(10.0, remote=far[1]))
+        self.spend(self.receiving, "b", two, at[2], received * far[1])
+        sums["a", "bytes_out"][one] += 10.0
+        sums["a", "remote_in"][one] += 10.0 * far[0]
+        sums["a", "remote_out"][one] += 10.0 * far[1]
+        sums["b", "remote_in"][two] += 10.0 * far[1]
+
+    def spend(self, on, name, group, node, seconds):
+        self.sums[name, "seconds"][group] += seconds
+        self.sums[name, "cpu"][group] += seconds * self.capacity[node]
+        if on is not None:
+            on[name] += seconds
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_simulation_tells_what_was_done_tuple_by_tuple(data):
@@ -161,8 +205,16 @@ def test_the_simulation_tells_what_was_done_tuple_by_tuple(data):
             told.heard.append(statistics)
             return Plan(placement=homes) if len(told.heard) == 1 else Plan()
 
+    costs = st.sampled_from((0.0, 2e-6, 5e-6))
+    network = Network(
+        per_batch=data.draw(costs),
+        per_byte=data.draw(costs) / 10.0,
+        remote_per_batch=data.draw(costs),
+        remote_per_byte=data.draw(costs) / 10.0,
+    )
+
     # The last tuple only ends the batch of those before.
-    SimulationEngine(cluster=cluster, batch_tuples=count).run(
+    SimulationEngine(cluster=cluster, batch_tuples=count, network=network).run(
         job,
         Stream.steady(rows, rate=1.0, bytes=10.0),
         Placing(),
@@ -173,35 +225,30 @@ def test_the_simulation_tells_what_was_done_tuple_by_tuple(data):
     )
     seen: Statistics = told.heard[1]
 
-    # Brute force, one tuple after the other.
-    sums = defaultdict(Counter)
-    capacity = {node.name: node.capacity for node in cluster.nodes}
-    keys = defaultdict(set)
+    truth = Truth(homes, network, {node.name: node.capacity for node in cluster.nodes})
     for k, value in zip(left.tolist(), right.tolist(), strict=True):
-        one, two = int(hash_parts([k], 5)[0]), int(hash_parts([value], 3)[0])
-        at = [homes["s"].nodes[0], homes["a"].node_of(one), homes["b"].node_of(two)]
-        for name, group, keyed, node in (("a", one, k, at[1]), ("b", two, value, at[2])):
-            work = 1e-6 * (1 + k if name == "a" else 1)
-            sums[name, "tuples"][group] += 1
-            sums[name, "seconds"][group] += work / capacity[node]
-            sums[name, "cpu"][group] += work / seen.seconds
-            sums[name, "bytes_in"][group] += 10.0
-            keys[name].add((group, keyed))
-        sums["a", "bytes_out"][one] += 10.0
-        sums["a", "remote_in"][one] += 10.0 * (at[0] != at[1])
-        sums["a", "remote_out"][one] += 10.0 * (at[1] != at[2])
-        sums["b", "remote_in"][two] += 10.0 * (at[1] != at[2])
-    for group, _ in keys["a"]:
-        sums["a", "state_bytes"][group] += 7.0
+        truth.add(k, value)
+    sums = truth.sums
 
     for name, groups in (("a", 5), ("b", 3)):
         found, instances = seen.groups[name], seen.instances[name]
         assert homes[name].nodes == instances.nodes
         for part, column in found.columns.items():
-            expected = [sums[name, part][group] for group in range(groups)]
+            each = 1.0 / seen.seconds if part == "cpu" else 1.0
+            expected = [sums[name, part][group] * each for group in range(groups)]
             assert expected == pytest.approx(column.tolist()), (name, part)
             whole = np.bincount(homes[name].groups, column, 2)
             assert whole.tolist() == pytest.approx(getattr(instances, part).tolist())
+    for name in "sab":
+        instances, operator = seen.instances[name], seen.operators[name]
+        for fact, wanted in (
+            ("shipping", truth.shipping[name]),
+            ("receiving", truth.receiving[name]),
+        ):
+            assert getattr(instances, fact).sum() == pytest.approx(wanted)
+            assert getattr(operator, fact) == pytest.approx(wanted)
+        parts = operator.seconds + operator.shipping + operator.receiving
+        assert instances.seconds.sum() == pytest.approx(parts)
     source = seen.instances["s"]
     assert ([count], [10.0 * count]) == (source.tuples.tolist(), source.bytes_out.tolist())
     assert sum(sums["a", "remote_in"].values()) == pytest.approx(source.remote_out.sum())

@@ -220,7 +220,7 @@ class Events:
         if taken is None:
             taken = operator.seconds[item.row] * operator.rates[instance]
         if item.receiving:
-            operator.operator_queue.shipping[instance] += item.receiving
+            operator.operator_queue.receiving[instance] += item.receiving
             start += item.receiving
         end = start + taken
         operator.busy[instance] = True

@@ -24,6 +24,7 @@ class OperatorQueues:
         free: when each instance is free to begin with what waits.
         paused: until when each waits for state before it begins with anything.
         shipping: how many seconds each has spent on sending.
+        receiving: how many seconds each has spent on taking in what was sent to it.
         queue: what waits and what arrives later, in the order in which it is served.
     """
 
@@ -35,6 +36,7 @@ class OperatorQueues:
         self.free: Floats = np.empty(0)
         self.paused: Floats = np.empty(0)
         self.shipping: Floats = np.empty(0)
+        self.receiving: Floats = np.empty(0)
         self.queue = Arrivals.none()
 
     def fit(self, nodes: Integers, rates: Floats) -> None:
@@ -43,6 +45,7 @@ class OperatorQueues:
         self.free = np.concatenate([self.free, np.zeros(more)])
         self.paused = np.concatenate([self.paused, np.zeros(more)])
         self.shipping = np.concatenate([self.shipping, np.zeros(more)])
+        self.receiving = np.concatenate([self.receiving, np.zeros(more)])
         self.nodes = np.concatenate([nodes, self.nodes[len(nodes) :]])
         self.rates = np.concatenate([rates, self.rates[len(rates) :]])
 

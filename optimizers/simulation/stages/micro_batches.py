@@ -31,7 +31,7 @@ class MicroBatches:
         costs: seconds for a batch, a stage, a task, and a byte that crosses hosts, and by what the
             work of operators is to be multiplied.
         row: seconds of a core for each tuple that an operator takes in, sources included: to
-            unpack it, route it, and pack it again.
+            unpack it, route it, and pack it again. Statistics tell it as `receiving`.
         parcel: how many tuples an instance packs at once, and at most into a parcel, unless the
             plan says fewer.
     """

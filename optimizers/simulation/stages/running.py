@@ -148,8 +148,11 @@ class StagesRunning(Running):
         operator_queue = self.operator_queues[name]
         rates = operator_queue.rates[queue.instances]
         work = operator_queue.seconds[queue.rows] * rates
+        taking = self._constants.row * rates
+        count = len(operator_queue.receiving)
+        operator_queue.receiving += np.bincount(queue.instances, taking, count)
         walls = self._constants.costs.work * work
-        return Share(name, queue, walls + self._constants.row * rates, work, walls, rates)
+        return Share(name, queue, walls + taking, work, walls, rates)
 
     def _emit(self, name: str, stretch: Stretch) -> None:
         """Route what comes of what an operator has got."""

@@ -241,6 +241,16 @@ def test_an_operator_that_works_in_the_tasks_before_it_gets_no_parcels():
     assert run.batches[0].edges["in", "work"].parcels is None
 
 
+@pytest.mark.parametrize("given", [{"cores": 4}, {"cluster": Cluster((Node("x", cores=4),))}])
+def test_a_node_whose_cores_all_work_is_in_use_as_a_whole(given):
+    job = Topology.source("in").then("work", parallelism=8)
+    stream = Stream(np.arange(4000) / 400.0)  # eight seconds of work a second
+    settings = {"cluster": Cluster((Node("x"),)), **given, "batch_seconds": 2.0}
+    seen = heard(job, stream, {"work": Work(0.02)}, **settings)[-1]
+
+    assert seen.instances["work"].cpu.sum() == pytest.approx(1.0, rel=0.02)
+
+
 def test_all_state_of_a_simulation_stays_in_memory():
     job = Topology.source("in").then("work", key="k", parallelism=2)
     stream = Stream(np.arange(100) / 10.0, {"k": np.arange(100) % 37})

@@ -141,7 +141,9 @@ def test_a_receiver_begins_once_it_has_received():
     run = engine.run(job, Stream([0.0, 0.0]), plan, work={"a": Work(1.0)})
     assert run.operators["a"].arrived.tolist() == [0.75, 0.75]
     assert started(run, "a") == [1.25, 2.25]
-    assert run.operators["a"].shipping.tolist() == [0.5]
+    assert run.operators["a"].receiving.tolist() == [0.5]
+    assert run.operators["a"].shipping.tolist() == [0.0]
+    assert run.operators["in"].shipping.tolist() == [0.5]
 
 
 WAYS = {"nodes": [1.0, 2.0, 3.0], "pairs": [1.0, 2.0, 1.0], "edges": [1.0, 1.0, 1.0]}

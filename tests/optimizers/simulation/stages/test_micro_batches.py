@@ -264,6 +264,25 @@ def test_one_load_reads_the_same_however_many_batches_an_epoch_has(every):
     assert [25 * 0.02 / batch] * len(settled) == pytest.approx(cpu, rel=0.02)
 
 
+def test_what_rows_take_is_told_of_those_who_take_them_in():
+    """Those of a source and of a cheap count take little else, and it was told of nobody."""
+    stream = Stream(np.arange(400) / 40.0 * 16, {"k": np.arange(400) % 37})
+    engine = one_node(1, micro_batches=MicroBatches(COSTS, row=0.01), batch_seconds=10.0)
+    listening = HearingGroups()
+    run = engine.run(SINGLE_KEY, stream, listening, work={"work": Work(0.02)})
+
+    for name, each in (("in", 0.0), ("work", 0.02)):
+        for seen in listening.heard[1:]:
+            operator, (whole,) = seen.operators[name], seen.instances[name].seconds
+            assert operator.seconds == pytest.approx(operator.tuples * each)
+            assert operator.receiving == pytest.approx(operator.tuples * 0.01)
+            assert whole == pytest.approx(operator.seconds + operator.receiving)
+            if name in seen.groups:
+                groups = seen.groups[name]
+                assert groups.seconds == pytest.approx(groups.tuples * (each + 0.01))
+        assert run.operators[name].busy == pytest.approx(400 * (each + 0.01))
+
+
 # Decisions.
 
 
