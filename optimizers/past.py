@@ -16,7 +16,7 @@ from sketches.values import ArrayValue, FrozenMap, listed, named, numeric, prote
 RESOURCES = ("cpu", "memory", "network")
 """The resources for which loads of key groups are remembered."""
 
-MOST_EPOCHS = 64
+MOST_EPOCHS = 128
 """How many epochs are remembered."""
 
 MOST_NOTES = 32

@@ -20,6 +20,7 @@ from sketches.errors import InvalidValueError
 
 _SAME = 1e-9  # relative differences that rounding makes
 _NEARLY = 1.02  # times the least that is possible
+_AS_HIGH = 0.9  # times this: a rise that counts as one like it
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class ScalingRule:
         lower: the usage below which nodes are given back.
         patience: how many epochs in a row have to allow for fewer nodes before any is given back.
         settling: how many epochs a change is left to show before the next one.
+        brief: how many epochs a rise of load lasts at most that is not worth a node. If all earlier
+            ones as high were over within so many, one more is waited for that long; 0 for never.
         least: how many nodes there are at least.
         most: how many nodes there are at most.
     """
@@ -43,6 +46,7 @@ class ScalingRule:
     lower: float = 0.55
     patience: int = 3
     settling: int = 2
+    brief: int = 2
     least: int = 1
     most: int = 1_000
 
@@ -56,6 +60,7 @@ class ScalingRule:
             )
         for name in ("patience", "settling", "least", "most"):
             object.__setattr__(self, name, whole(name, getattr(self, name), at_least=1))
+        object.__setattr__(self, "brief", whole("brief", self.brief, at_least=0))
         if self.least > self.most:
             raise InvalidValueError(
                 f"least={self.least} is more than most={self.most}; give two numbers that rise"
@@ -178,9 +183,36 @@ def _out(demand: Demand, rule: ScalingRule) -> Scaling:
     if best == count:
         allowed = f"; {rule.most} nodes are allowed" if count >= rule.most else ""
         return Scaling(count, f"{here}, and more nodes bring nothing{allowed}", demand.busiest)
+    over = _over_within(demand, rule)
+    if over:
+        text = (
+            f"{here}, but earlier rises as high were over after {over} "
+            f"epoch{'s' if over != 1 else ''}, before nodes would be of use"
+        )
+        return Scaling(count, text, demand.busiest)
     if expected > rule.target and best == rule.most:
         here += f"; {rule.most} nodes are allowed, and with them it is {100 * expected:.0f} %"
     return Scaling(best, here, expected)
+
+
+def _over_within(demand: Demand, rule: ScalingRule) -> int:
+    """Return after how many epochs the present rise is over if it is like all earlier ones as high.
+
+    0 if it lasts longer than those already, if one of them was not brief, and if none is known.
+    """
+    asked = [*demand.earlier, 1.0]
+    rises: list[list[float]] = [[]]
+    for share in asked:
+        if share * demand.busiest > rule.upper:
+            rises[-1].append(share)
+        elif rises[-1]:
+            rises.append([])
+    *ended, present = rises
+    if asked[0] * demand.busiest > rule.upper:
+        return 0  # nobody knows how long the first one had lasted
+    alike = [len(rise) for rise in ended if max(rise) >= _AS_HIGH]
+    longest = max(alike, default=0)
+    return longest if len(present) <= longest <= rule.brief else 0
 
 
 def _in(demand: Demand, rule: ScalingRule, since: int | None) -> Scaling:

@@ -429,7 +429,7 @@ def test_published_is_algorithm_1():
         ({"latency": 0}, InvalidValueError, "latency=0"),
         ({"rate": float("nan")}, InvalidValueError, "rate=nan"),
         ({"headroom": 0}, InvalidValueError, "band=0"),
-        ({"calm": 30}, InvalidValueError, "patience=3 times calm=30 are more epochs than the 64"),
+        ({"calm": 50}, InvalidValueError, "patience=3 times calm=50 are more epochs than the"),
         ({"workers": 0}, InvalidValueError, "workers=0"),
         ({"message": -1}, InvalidValueError, "message=-1"),
         ({"costs": {"stag": 1}}, UnknownNameError, "'stag'"),

@@ -1,7 +1,7 @@
 """Scaling: each complaint that users of autoscalers have filed is a test here."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -44,10 +44,11 @@ def demand(total, nodes, units=200, **more):
     return Demand(loads, np.zeros(1), np.ones(nodes), busiest, **more)
 
 
+GIVEN = {"budget": "40 %", "nodes": (1, 20), "by_stage": False, "resource": "cpu"}
+
+
 def albic(**settings):
-    return Albic(
-        **{"budget": "40 %", "nodes": (1, 20), "by_stage": False, "resource": "cpu", **settings}
-    )
+    return Albic(**{**GIVEN, **settings})
 
 
 # --- the complaints ------------------------------------------------------------------------------
@@ -288,6 +289,66 @@ def test_nodes_stay_where_the_rest_could_not_be_balanced():
 def test_a_change_is_left_to_show(since, out, back):
     assert scaled(demand(4.0, 4), RULE, since=since).nodes == out
     assert scaled(demand(0.4, 4, earlier=[1.0] * 9), RULE, since=since).nodes == back
+
+
+# --- rises that are over before nodes come -------------------------------------------------------
+
+HIGH, LOW = 1.0, 0.4  # of what comes now, which is too much for four nodes
+
+
+@pytest.mark.parametrize(
+    ("earlier", "nodes"),
+    [
+        ([LOW] * 9, 6),  # none was seen
+        ([LOW, HIGH, LOW, LOW], 4),
+        ([LOW, HIGH, LOW, LOW, HIGH], 6),  # it lasts longer than that one
+        ([LOW, HIGH, HIGH, LOW, LOW, HIGH], 4),
+        ([LOW, HIGH, HIGH, LOW, LOW, HIGH, HIGH], 6),
+        ([LOW, HIGH, HIGH, HIGH, LOW, LOW], 6),  # that was a level
+        ([LOW, HIGH, HIGH, HIGH, LOW, HIGH, LOW], 6),  # and this may be one
+        ([HIGH, LOW, HIGH, LOW], 6),  # nobody knows how long the first one had lasted
+        ([LOW, 0.88 * HIGH, LOW], 6),  # not as high
+    ],
+)
+def test_a_rise_is_waited_out_if_all_others_as_high_were_over_soon(earlier, nodes):
+    found = scaled(demand(4.0, 4, earlier=earlier), RULE)
+
+    assert nodes == found.nodes
+    assert ("were over after" in found.reason) == (nodes == 4)
+    assert 6 == scaled(demand(4.0, 4, earlier=earlier), ScalingRule(brief=0)).nodes
+
+
+@given(st.lists(st.sampled_from((HIGH, LOW)), max_size=20))
+def test_no_rise_is_waited_out_for_longer_than_is_brief(earlier):
+    lasting = [*earlier, *[HIGH] * RULE.brief]
+
+    assert 6 == scaled(demand(4.0, 4, earlier=lasting), RULE).nodes
+
+
+def lived(rates, brief):
+    """Live through rates with nodes that come an epoch later; return rescales and mean lag."""
+
+    @dataclass(frozen=True)
+    class Told(Albic):
+        @property
+        def rule(self):
+            return replace(super().rule, brief=brief)
+
+    world = World(Told(**GIVEN), nodes=4)
+    for rate in rates:
+        world.epoch(rate)
+    return world.rescales, float(np.mean(np.array(world.lags) / np.array(rates)))
+
+
+def test_nodes_do_not_come_and_go_for_spikes_that_are_over_before_they_come():
+    time = np.arange(200)
+    spikes = np.where(time % 40 == 20, 6.0, 2.5)
+    steps = np.where((time // 40) % 2, 5.0, 2.0)
+
+    (rode, lag), (followed, later) = lived(spikes, 2), lived(spikes, 0)
+    assert (2, 10) == (rode, followed)  # five spikes, of which the first is not known
+    assert lag <= later * 1.1
+    assert lived(steps, 2) == lived(steps, 0)  # those are not over
 
 
 def test_what_was_decided_is_found_in_the_past():
