@@ -22,6 +22,7 @@ from batching.tuple_costs import (
 )
 from sketches.arrays import Floats, Integers
 from sketches.checks import amount, number, whole
+from sketches.errors import InvalidValueError
 from sketches.values import ArrayValue, protect
 
 BATCH_BYTES = 65_536
@@ -66,6 +67,7 @@ def plan_tuples(  # noqa: PLR0913
     throttle: bool = False,
     latency: float | None = None,
     memory: float | None = None,
+    keeping: Integers | None = None,
 ) -> TuplePlan:
     """Return the fewest instances that carry a load, and with them the smallest batches.
 
@@ -90,6 +92,7 @@ def plan_tuples(  # noqa: PLR0913
             one that its instances cannot give by itself), rather than refuse.
         latency: how long a tuple may be on its way, on average.
         memory: how many bytes full buffers may take.
+        keeping: how many instances each operator has at least, needed or not; None for none.
 
     Raises:
         InvalidValueError: a number is out of range.
@@ -120,6 +123,8 @@ def plan_tuples(  # noqa: PLR0913
     instances = np.where(
         flow.sources, flow.given, least_instances(planned * costs.work(costs.largest), flow.hottest)
     )
+    if keeping is not None:
+        instances = _with_kept(flow, instances, np.asarray(keeping), workers)
     batches = least_batches(flow, costs, planned, instances)
     # 4. More of either, where latency or memory ask for it.
     if latency is not None or memory is not None:
@@ -136,6 +141,23 @@ def plan_tuples(  # noqa: PLR0913
         latency=float(latencies(flow, costs, rates, instances, batches).max()),
         memory=buffer_bytes(flow, instances, batches),
     )
+
+
+def _with_kept(
+    flow: Dataflow, instances: Integers, keeping: Integers, workers: int | None
+) -> Integers:
+    """Return instances with those that are kept though fewer would do."""
+    if keeping.shape != instances.shape or (keeping < 0).any():
+        raise InvalidValueError(
+            f"keeping={keeping} are not {len(instances)} numbers from 0 up; give one for each "
+            "operator"
+        )
+    found = np.where(flow.sources, instances, np.maximum(instances, keeping))
+    if workers is not None and found.sum() > workers:
+        raise OverloadError(
+            f"workers={workers} are fewer than the {found.sum()} with what is kept; keep fewer"
+        )
+    return found
 
 
 def _most_of_sources(flow: Dataflow, costs: TupleCosts) -> Floats:

@@ -198,6 +198,14 @@ class Aeolus(Optimizer):
                 found = settings.plan(flow, shipping or tuples.UNKNOWN, throttle=True)
             except OverloadError:  # not even a part of it, within the limits
                 return Plan(notes=(*notes, planned_note(self.name, "left as it is", figures)))
+        # 4. State moves only where it has to, or where that saves much; at first there is little.
+        calm = settings.calm(found, flow, shipping or tuples.UNKNOWN, topology)
+        if calm is not None and memory.planned:
+            spared = 1 - found.instances.sum() / calm.instances.sum()
+            if spared < self.moving:
+                text = f"no state moves for {spared:.0%} fewer instances"
+                notes.append(self.note(JOB, text))
+                found = calm
         plan = tuples.as_plan(found, flow, topology, current)
         if shipping is None:
             plan = replace(plan, batch={})

@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from dataflows import dataflows
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from batching.dataflow import Dataflow
@@ -17,14 +17,14 @@ BYTES = st.integers(1, 120)
 HEADROOMS = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(1)])
 
 
-def least(described, operator, rate, batch_bytes, given=None):
+def least(described, operator, rate, batch_bytes, given=None, *, at_least=1):
     """The first pair of instances and batch that works, among all of them in their order."""
     largest = described.largest(operator, batch_bytes)
     loads = [rate * described.work(operator, batch) for batch in range(1, largest + 1)]
     hottest = described.columns["hottest"][operator]
     if loads[-1] * hottest >= 1:
         return None
-    for instances in itertools.count(1) if given is None else [given]:
+    for instances in itertools.count(at_least) if given is None else [given]:
         share = max(hottest, Fraction(1, instances))
         if min(loads) * share >= 1:
             continue
@@ -32,7 +32,7 @@ def least(described, operator, rate, batch_bytes, given=None):
     return None
 
 
-def by_trial(described, batch_bytes, headroom):
+def by_trial(described, batch_bytes, headroom, keeping=None):
     emitted = [rate * (1 + headroom) for rate in described.columns["rates"]]
     return [
         least(
@@ -41,6 +41,7 @@ def by_trial(described, batch_bytes, headroom):
             described.rate(operator, emitted),
             batch_bytes,
             described.columns["given"][operator] if described.is_source(operator) else None,
+            at_least=1 if keeping is None else max(1, keeping[operator]),
         )
         for operator in range(len(emitted))
     ]
@@ -64,6 +65,19 @@ def test_each_operator_has_the_least_instances_and_then_the_least_batch(
     assert tried == pairs
     assert (plan.scale, plan.limited_by) == (1.0, None)
     assert (plan.busy < 1).all()
+
+
+@given(dataflows(), BYTES, HEADROOMS, st.data())
+def test_with_what_is_kept_batches_are_the_least(described, batch_bytes, headroom, data):
+    count = len(described.columns["rates"])
+    keeping = data.draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))
+    tried = by_trial(described, batch_bytes, headroom, keeping)
+    assume(None not in tried)
+
+    options = {"batch_bytes": batch_bytes, "headroom": float(headroom), "keeping": keeping}
+    plan = plan_tuples(described.flow(), described.shipping(), **options)
+
+    assert tried == list(zip(plan.instances.tolist(), plan.batches.tolist(), strict=True))
 
 
 def carried(described, batch_bytes, instances):
@@ -265,6 +279,7 @@ def test_a_source_that_is_slower_than_its_rate_is_named():
         (pipeline(), {"workers": 4}, r"workers=4 carry 66.\d% of the load \('parse' limits it\)"),
         (pipeline(seconds=[0.1, 0, 0]), {}, "source 'source' is to give 1000 tuples a second"),
         (pipeline(), {"latency": 0.001}, r"latency=0.001: the best plan that was found has"),
+        (pipeline(), {"workers": 7, "keeping": [0, 0, 9]}, "workers=7 are fewer than the 1[0-9]"),
         (pipeline(), {"memory": 10}, r"memory=10: the best plan that was found has"),
     ],
 )
@@ -281,6 +296,8 @@ def test_what_cannot_be_carried_is_refused(flow, options, message):
         ({"workers": 2.5}, "workers=2.5 is not a whole number"),
         ({"latency": 0}, "latency=0 is out of range"),
         ({"memory": float("nan")}, "memory=nan"),
+        ({"keeping": [1, 2]}, "are not 3 numbers from 0 up"),
+        ({"keeping": [0, -1, 0]}, "are not 3 numbers from 0 up"),
     ],
 )
 def test_an_option_out_of_its_range_is_named(options, message):

@@ -7,11 +7,13 @@ import numpy as np
 
 from batching.calibration import nonnegative_least_squares
 from batching.dataflow import Dataflow
+from batching.errors import OverloadError
 from batching.planner import BATCH_BYTES, TuplePlan, plan_tuples
 from batching.tuple_costs import Shipping
 from optimizers.plan import Plan
 from optimizers.statistics import Statistics
 from optimizers.topology import Topology
+from sketches.arrays import Integers
 
 UNKNOWN = Shipping(message=0.0, byte=0.0)
 
@@ -26,7 +28,14 @@ class TupleSettings:
     memory: float | None = None
     batch_bytes: int = BATCH_BYTES
 
-    def plan(self, flow: Dataflow, shipping: Shipping, *, throttle: bool = False) -> TuplePlan:
+    def plan(
+        self,
+        flow: Dataflow,
+        shipping: Shipping,
+        *,
+        throttle: bool = False,
+        keeping: Integers | None = None,
+    ) -> TuplePlan:
         """Return the plan of a dataflow."""
         return plan_tuples(
             flow,
@@ -37,7 +46,30 @@ class TupleSettings:
             throttle=throttle,
             latency=self.latency,
             memory=self.memory,
+            keeping=keeping,
         )
+
+    def calm(
+        self, found: TuplePlan, flow: Dataflow, shipping: Shipping, topology: Topology
+    ) -> TuplePlan | None:
+        """Return the plan that takes no instance from keyed operators, whose state would move.
+
+        None where `found` takes none, or where there are too few workers to keep them.
+        """
+        operators = [topology.operator(name) for name in flow.names]
+        needed = found.instances.tolist()
+        keeping = np.array(
+            [
+                operator.parallelism if operator.keyed and operator.parallelism > count else 0
+                for operator, count in zip(operators, needed, strict=True)
+            ]
+        )
+        if not keeping.any():
+            return None
+        try:
+            return self.plan(flow, shipping, throttle=found.scale < 1, keeping=keeping)
+        except OverloadError:
+            return None
 
 
 def measured_shipping(statistics: Statistics, topology: Topology) -> Shipping | None:

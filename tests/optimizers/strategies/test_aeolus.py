@@ -222,6 +222,33 @@ class TestTuples:
         assert last[0] > 1.0
         assert 1 == sum(decision.applied for decision in planned.decisions)
 
+    @pytest.mark.parametrize(
+        ("rate", "moving", "then"),
+        [
+            (1200.0, 0.3, {"parse": 4}),
+            (1200.0, 0.01, {"parse": 4, "count": 2}),
+            (300.0, 0.3, {"parse": 1, "count": 1}),
+            (4000.0, 0.3, {"parse": 11, "count": 5}),
+        ],
+    )
+    def test_state_moves_only_where_the_load_needs_it_or_that_saves_much(self, rate, moving, then):
+        times = np.concatenate([np.arange(0, 2, 1 / 2000), 2 + np.arange(0, 8, 1 / rate)])
+        stream = Stream(times, {"k": np.arange(len(times)) % 97})
+        work = {"parse": Work(0.002), "count": Work(0.0008)}
+        engine = SimulationEngine(
+            network=Network(per_batch=1e-5), batch_seconds=0.1, work=work, cores=np.inf
+        )
+        job = Topology.source("s", parallelism=2).then("parse")
+        job = job.then("count", key="k", key_groups=16)
+
+        run = engine.run(job, stream, Aeolus(message=1e-5, moving=moving))
+
+        first, *changes = [dict(each.plan.parallelism) for each in run.decisions if each.applied]
+        assert {"count": 3, "parse": 6} == first
+        assert [then] == changes
+        said = any("no state moves for" in told(each.plan) for each in run.decisions)
+        assert said == ("count" not in then)
+
 
 class TestMicroBatches:
     def test_stages_are_fused_where_no_key_forces_an_exchange(self):
