@@ -115,6 +115,7 @@ class ControlLoop:
         self._asking = asking
         self._keyed_edges = _keyed_edges(topology)
         self._idleness = Idleness()
+        self._refused = ""  # why the last decision was that could not be carried out
         self._pasts: dict[EdgeName, KeyPairs] = {}
         self._remembering = Remembering()
         self._told = ToldEpochs()
@@ -329,7 +330,11 @@ class ControlLoop:
             applied=applied,
             expected=FrozenMap(expected),
         )
-        _LOG.log(logging.WARNING if refused else logging.INFO, "%s", decision)
+        # What is refused for one reason after each epoch is no news.
+        is_news = bool(refused) and refused != self._refused
+        _LOG.log(logging.WARNING if is_news else logging.INFO, "%s", decision)
+        if refused or applied:
+            self._refused = refused
         self.happened.add_decision(decision)
         return plan if applied else Plan()
 

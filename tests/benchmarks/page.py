@@ -65,7 +65,11 @@ class Page:
     def write(self, folder: Path, data: Mapping[str, Json]) -> None:
         """Write the figures, and the tables into their places in the page."""
         for name, (needed, figure) in self.figures.items():
-            if set(needed) <= set(data):
+            lacking = [part for part in needed if part not in data]
+            if lacking:
+                why = f"{', '.join(lacking)} was never measured"
+                sys.stdout.write(f"{name}.svg is left as it is: {why}\n")
+            else:
                 svg = figure(*(data[part] for part in needed))
                 (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
         page = folder / f"{self.name}.md"

@@ -129,8 +129,11 @@ def test_the_job_goes_on_and_tells_why(tmp_path, caplog, what, meanwhile):
     assert all("\n" not in str(said) and len(str(said)) < 500 for said in found.decisions)
     assert not any(said.applied for said in found.decisions)
     assert {found.next_batch} == set(driver.results("a").values())
-    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert [str(said) for said in found.decisions] == [one.getMessage() for one in warnings][:99]
+    told = [record for record in caplog.records if record.name == "optimizers.control.loop"]
+    assert [str(said) for said in found.decisions] == [one.getMessage() for one in told]
+    # Each for the same reason, which is news once.
+    levels = [one.levelno for one in told]
+    assert [logging.WARNING, *[logging.INFO] * (len(told) - 1)] == levels
     traces = [record for record in caplog.records if record.exc_info]
     assert traces
     assert {logging.DEBUG} == {record.levelno for record in traces}
@@ -138,6 +141,7 @@ def test_the_job_goes_on_and_tells_why(tmp_path, caplog, what, meanwhile):
 
 @pytest.mark.parametrize("what", WRONG)
 def test_the_simulation_tells_the_same(caplog, what):
+    caplog.set_level(logging.INFO, "optimizers")
     optimizer, words = WRONG[what]
     stream = Stream.steady({"k": list(range(90)), "l": list(range(90))}, rate=10.0)
 
@@ -148,6 +152,24 @@ def test_the_simulation_tells_the_same(caplog, what):
     stays = completed(Plan(), JOB, Cluster.uniform(max(o.parallelism for o in JOB.operators)))
     assert {stays} == set(run.plans)
     assert 3 == sum(words in record.getMessage() for record in caplog.records)
+
+
+def test_a_refusal_is_news_again_for_another_reason_and_once_a_plan_was_carried_out(caplog):
+    caplog.set_level(logging.INFO, "optimizers")
+    wide, wider = (Plan(parallelism={"a": count}) for count in (999, 1_999))
+    narrow = Plan(parallelism={"a": 2})
+    script = iter([wide, wide, wider, wider, wide, Plan(), wide, narrow, wide, wide])
+
+    class Script(Optimizer):
+        def plan(self, topology, cluster, statistics, current):
+            return next(script)
+
+    stream = Stream.steady({"k": list(range(99)), "l": list(range(99))}, rate=10.0)
+    SimulationEngine(batch_tuples=10).run(JOB, stream, Script())
+
+    levels = [one.levelname for one in caplog.records if "refused, for" in one.getMessage()]
+    news = [level == "WARNING" for level in levels]
+    assert [True, False, True, False, True, False, True, False] == news
 
 
 @pytest.mark.parametrize("times", [(0,), (1,), (2, 3)])
