@@ -223,7 +223,7 @@ class _OperatorChange:
         if seen is not None and seen.state_bytes is not None:
             self._group_state = seen.state_bytes
             self._key_state = seen.state_bytes[held.groups] * held.shares
-        elif whole is not None and whole.state_bytes:
+        elif whole is not None and whole.state_bytes is not None:
             self._group_state = held.by_group(whole.state_bytes)
             self._key_state = held.by_key(whole.state_bytes)
 

@@ -49,7 +49,8 @@ class OperatorStatistics:
     Attributes:
         tuples: how many tuples it received (a source: how many it let in).
         seconds: for how many CPU seconds its instances were at its own work on them, together.
-        state_bytes: how much state it holds at the end.
+        state_bytes: how much state it holds at the end; 0 for an operator that keeps none, None
+            where that is not known, as after a restart until all instances with state have looked.
         hottest_key: the share of its tuples that had the most frequent key, from 0 to 1; None
             where that was not observed.
         emitted: how many tuples it emitted; each counts once, also where several edges carry it.
@@ -64,7 +65,7 @@ class OperatorStatistics:
 
     tuples: float = 0.0
     seconds: float = 0.0
-    state_bytes: float = 0.0
+    state_bytes: float | None = None
     hottest_key: float | None = None
     emitted: float | None = None
     shipping: float | None = None
@@ -72,11 +73,11 @@ class OperatorStatistics:
     receiving: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tuples", "seconds", "state_bytes"):
+        for name in ("tuples", "seconds"):
             object.__setattr__(self, name, amount(name, getattr(self, name)))
         share = optional_amount("hottest_key", self.hottest_key, up_to=1.0)
         object.__setattr__(self, "hottest_key", share)
-        for name in ("emitted", "shipping", "wall", "receiving"):
+        for name in ("state_bytes", "emitted", "shipping", "wall", "receiving"):
             object.__setattr__(self, name, optional_amount(name, getattr(self, name)))
 
     @property

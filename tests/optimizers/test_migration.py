@@ -226,6 +226,17 @@ def test_keys_are_counted_by_both_ends_and_have_a_share_of_the_state():
     } == migration.by_nodes
 
 
+@pytest.mark.parametrize(("state", "moved"), [(None, None), (0.0, 0.0)])
+def test_no_state_is_known_to_be_none_and_an_unknown_one_is_not(state, moved):
+    keys = list(range(40))
+    ahead = RoutingTable(keys, 1 - np.array([0, 0, 1, 1])[KeyOwners((0, 1, 2, 3)).assign(keys)], 2)
+    seen = Statistics(operators={"count": OperatorStatistics(state_bytes=state)})
+
+    migration = Plan().diff(Plan(routing={"count": ahead}), JOB, NODES, seen)
+
+    assert {moved} == {each.bytes for each in migration.keys}
+
+
 def test_keys_that_go_with_their_group_have_its_state():
     table = GroupTable(list(range(8)), [0] * 8, 4)
     old = Plan(routing={"count": table})

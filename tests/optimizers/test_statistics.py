@@ -53,7 +53,7 @@ NOT_AMOUNTS = [-1, -0.001, math.nan, math.inf, -math.inf, None, "3", True, [1.0]
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        *((OperatorStatistics, name) for name in ("tuples", "seconds", "state_bytes")),
+        *((OperatorStatistics, name) for name in ("tuples", "seconds")),
         *((EdgeStatistics, name) for name in ("tuples", "bytes", "local")),
         (Statistics, "seconds"),
     ],
@@ -61,6 +61,15 @@ NOT_AMOUNTS = [-1, -0.001, math.nan, math.inf, -math.inf, None, "3", True, [1.0]
 def test_what_is_no_amount_is_refused_by_its_name(kind, name, value):
     with pytest.raises(InvalidValueError, match=f"^{name}="):
         kind(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "value", [one for one in NOT_AMOUNTS if one is not None], ids=lambda value: repr(value)[:9]
+)
+def test_state_is_an_amount_or_not_known(value):
+    with pytest.raises(InvalidValueError, match=r"^state_bytes="):
+        OperatorStatistics(state_bytes=value)
+    assert OperatorStatistics().state_bytes is None
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, "x", True])

@@ -106,7 +106,6 @@ class EpochCollector:
 
     def statistics(
         self,
-        state_bytes: Mapping[str, float],
         history: Mapping[EdgeName, KeyPairs],
         *,
         cluster: Cluster | None = None,
@@ -116,7 +115,6 @@ class EpochCollector:
         """Return the statistics, once: what was counted of keys is given away, to have it once.
 
         Args:
-            state_bytes: how much state each operator holds.
             history: pairs of the epochs before, see `Statistics.history`.
             cluster: the machines; by default only their names are known.
             held: how much state each instance holds; by default that is not known.
@@ -147,7 +145,7 @@ class EpochCollector:
             operators={
                 name: OperatorStatistics(
                     **sums,
-                    state_bytes=state_bytes.get(name, 0.0),
+                    state_bytes=known.held.total(name) if self._keyed(name) else 0.0,
                     hottest_key=self._hottest_key(name),
                 )
                 for name, sums in self._sums.items()
@@ -163,6 +161,9 @@ class EpochCollector:
             costs={name: self._costs_of(name) for name in self._costs},
             batch_times=tuple(self._times),
         )
+
+    def _keyed(self, name: str) -> bool:
+        return self._layout.topology.operator(name).keyed
 
     def _hottest_key(self, name: str) -> float | None:
         """Return the share of an operator's tuples that its hottest key had."""

@@ -43,8 +43,6 @@ class Learned:
             cluster: the machines.
         """
         held = self.sizes.of(state)
-        seen = epoch.statistics(
-            held.totals(state), pasts, cluster=cluster, held=held, model_of=self.calls.model
-        )
+        seen = epoch.statistics(pasts, cluster=cluster, held=held, model_of=self.calls.model)
         self.calls.fade()
         return seen

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizers.runtime.state.files_after import bytes_of
 from optimizers.runtime.task.fact_columns import Ragged, no_reals, no_wholes
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import StateFiles
@@ -110,10 +109,10 @@ class HeldState:
 
     told: Mapping[str, _Told]
 
-    def totals(self, state: StateFiles) -> dict[str, float]:
-        """Return how many bytes of state each operator holds; of its files, where that is all."""
-        known = {name: float(told.sizes[0].sum()) for name, told in self.told.items()}
-        return {**bytes_of(state), **known}
+    def total(self, name: str) -> float | None:
+        """Return how many bytes of state an operator holds; None where that is not known."""
+        told = self.told.get(name)
+        return None if told is None else float(told.sizes[0].sum())
 
     def by_instance(self, name: str, instances: int) -> tuple[Floats, Floats] | None:
         """Return how many bytes each instance holds, and how many of them stay in memory."""

@@ -32,11 +32,3 @@ def state_after(topology: Topology, before: "StateFiles", reports: "Reports") ->
                 for number, chain in enumerate(chains[: operator.parallelism])
             )
     return found
-
-
-def bytes_of(state: "StateFiles") -> dict[str, float]:
-    """Return how large the files of each operator's state are together."""
-    return {
-        name: float(sum(file.bytes for files in instances for file in files))
-        for name, instances in state.items()
-    }

@@ -229,7 +229,8 @@ class KeyLayout:
         """Return how many keys get another owner, and how many bytes of state, if that is known.
 
         It is what `Plan.diff` says of the plan that follows, by the counts of keys and the sum of
-        the state of all: that of key groups is observed only if another strategy wants it.
+        the state of all: that of key groups is observed only if another strategy wants it. It is
+        not known after a restart; nor is what keys weigh of operators that are said to hold none.
         """
         later = Layout(self.layout.topology.under(Plan(routing=division)), self.layout.homes)
         known = Statistics(operators=statistics.operators, keys=statistics.keys)

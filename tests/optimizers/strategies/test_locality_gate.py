@@ -233,6 +233,16 @@ def test_bytes_are_compared_where_sizes_are_known():
     assert found["moved"] == pytest.approx(expected)
 
 
+def test_keys_are_compared_where_the_state_of_one_operator_is_not_known():
+    """As after a restart: none of it is taken for nothing."""
+    sizes = {"a": OperatorStatistics(state_bytes=1e5), "b": OperatorStatistics()}
+    edges = {("in", "a"): EdgeStatistics(10, 1000), ("a", "b"): EdgeStatistics(10, 1000)}
+
+    found = figures(ask(Locality(), correlated(0), operators=sizes, edges=edges))
+
+    assert found == figures(ask(Locality(), correlated(0)))
+
+
 def test_large_states_stay_where_they_are():
     sizes = {name: OperatorStatistics(state_bytes=1e15) for name in HOP}
     edges = {HOP: EdgeStatistics(10, 1000)}

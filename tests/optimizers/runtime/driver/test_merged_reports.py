@@ -48,7 +48,7 @@ def told(layout, batches):
         pairs = [pairs_of(reports, hop) for hop in hops]
         state = state_after(layout.topology, {}, reports)
         made.append((summary_of(0, 0, 1.0, layout, reports), pairs, state))
-    return epoch.statistics({}, {}), made
+    return epoch.statistics({}), made
 
 
 @settings(max_examples=40)
