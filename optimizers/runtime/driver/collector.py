@@ -227,7 +227,12 @@ def edge_sums(reports: Reports, topology: Topology) -> dict[EdgeName, Floats]:
 
 def edge_statistics(sums: Mapping[EdgeName, Floats]) -> dict[EdgeName, EdgeStatistics]:
     """Return the traffic of edges, from the result of `edge_sums`."""
-    return {name: EdgeStatistics(*sums[name].tolist()) for name in sorted(sums)}
+    found = {}
+    for name in sorted(sums):
+        tuples, size, local, local_bytes, parcels = sums[name].tolist()
+        # To what is attached there are none.
+        found[name] = EdgeStatistics(tuples, size, local, local_bytes, parcels or None)
+    return found
 
 
 def pairs_of(reports: Reports, hop: EdgeName) -> KeyPairs:

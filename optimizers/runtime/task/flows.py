@@ -1,4 +1,7 @@
-"""Flows: the parcels that were sent to each instance by each edge, or arrived there, added up."""
+"""Flows: what was sent to each instance by each edge, or arrived there, added up.
+
+Tuples travel in parcels, but for those to an operator that is attached: they stay in their task.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -35,7 +38,7 @@ _DIGESTS = (1 << 62) - 1
 
 
 class FlowCounter:
-    """Counts parcels by edge and instance.
+    """Counts parcels by edge and instance, and tuples that go on in their task.
 
     >>> counter = FlowCounter()
     >>> for number in range(3):
@@ -69,6 +72,22 @@ class FlowCounter:
         if local:
             sums[4] += rows
             sums[5] += size
+
+    def add_beside(self, edge: int, instance: int, rows: int, size: int) -> None:
+        """Count tuples that go on in their task, without a parcel.
+
+        Args:
+            edge: the edge, by its place in the topology.
+            instance: of the edge's target.
+            rows: how many tuples there are.
+            size: how many bytes they take.
+        """
+        self.rows += rows
+        self.bytes += size
+        self.local_bytes += size
+        sums = self._sums.setdefault((edge, instance), [0] * 6)
+        for place, amount in ((1, rows), (2, size), (4, rows), (5, size)):
+            sums[place] += amount
 
     def flows(self) -> Flows:
         """Return what was counted."""

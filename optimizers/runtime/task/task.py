@@ -25,7 +25,8 @@ from optimizers.runtime.task.arrow_tables import joined
 from optimizers.runtime.task.bad_rows import BadRows
 from optimizers.runtime.task.collecting import collector, passed_on
 from optimizers.runtime.task.fact_columns import no_reals
-from optimizers.runtime.task.flows import FlowCounter
+from optimizers.runtime.task.flows import FlowCounter, added_up
+from optimizers.runtime.task.handed_on import HandedOn
 from optimizers.runtime.task.keyed import KeyedInstance, KeyedWork
 from optimizers.runtime.task.outbox import Outbox
 from optimizers.runtime.task.output import write_output
@@ -153,7 +154,7 @@ class Worker:
 
     Attributes:
         place: the machine, or the node that stands for it.
-        received: the parcels that arrived for it.
+        received: the parcels that arrived for it, or what it got where it is attached.
     """
 
     def __init__(  # noqa: PLR0913
@@ -196,9 +197,9 @@ class Worker:
         edges = work.topology.outputs(instance.operator)
         attached = work.layout.attached
         self._outbox = self._outbox_of([edge for edge in edges if edge.target not in attached])
-        self._attached = [
-            (edge, self._beside(edge.target)) for edge in edges if edge.target in attached
-        ]
+        beside = [edge for edge in edges if edge.target in attached]
+        self._attached = [(edge, self._beside(edge.target)) for edge in beside]
+        self._handed_on = HandedOn(work, beside, instance)
         self._output: list[pa.RecordBatch] = []
 
     def let_in(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Sending]:
@@ -299,6 +300,8 @@ class Worker:
         self._emitted += len(tuples)
         if self._outbox is not None:
             yield from self._with_place(self._outbox.send(tuples, groups))
+        if self._attached:
+            self._handed_on.add(tuples, groups, [worker.received for _, worker in self._attached])
         for edge, worker in self._attached:
             yield from worker._take(tuples, edge)  # noqa: SLF001  # one of its own kind
         if self._outbox is None and not self._attached and self._work.settings.keep_output:
@@ -326,7 +329,8 @@ class Worker:
     def _report(self, output: tuple[OutputFile, ...]) -> TaskReport:
         """Put together what all parts of the task have done; nothing else fills a report."""
         keyed, box = self._keyed, self._outbox
-        sent = FlowCounter() if box is None else box.sent
+        sent = [self._handed_on.sent, *([] if box is None else [box.sent])]
+        size = sum(each.bytes for each in sent)
         calls = self._told_calls()
         out, remote_out = self._sent_by_group()
         report = TaskReport(
@@ -354,8 +358,8 @@ class Worker:
             hot_keys=keyed.hottest[0],
             hot_tuples=keyed.hottest[1],
             host=self._host or "",
-            bytes_out=sent.bytes,
-            remote_out=sent.bytes - sent.local_bytes,
+            bytes_out=size,
+            remote_out=size - sum(each.local_bytes for each in sent),
             state_size=np.array(keyed.state_size, dtype=np.int64),
             calls=min(1, len(calls)),
             call_sums=call_sums(calls) if calls else no_reals(),
@@ -372,7 +376,7 @@ class Worker:
             output=output,
             bad=self._bad.counts,
             received=self.received.flows(),
-            sent=sent.flows(),
+            sent=added_up(each.flows() for each in sent),
             observed=[
                 *keyed.keys.named,
                 *(() if box is None else box.observed),
@@ -416,12 +420,14 @@ class Worker:
         groups = self._keyed.groups.groups
         if not len(groups):
             return no_reals(), no_reals()
-        total: Floats | None = np.zeros((2, int(groups.max()) + 1))
+        sums = [self._handed_on.group_sums()]
         if self._outbox is not None:
-            total = self._outbox.group_sums()
-        if total is None:
+            sums.append(self._outbox.group_sums())
+        known = [each[:, groups] for each in sums if each is not None]
+        if len(known) < len(sums):
             return no_reals(), no_reals()
-        return total[0, groups], total[1, groups]
+        out, remote_out = np.sum(known, axis=0)
+        return out, remote_out
 
     def _beside(self, target: str) -> "Worker":
         """Return who goes on with what this instance sends to an operator that is attached."""

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from any_job import Driver, temporary
 from cut_hash import cut_hash
@@ -11,9 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from told_statistics import NODES, Told, group_of
 
+from grouping.groupings import LocalOrShuffle, Shuffle
 from grouping.routing_table import GroupTable
 from optimizers import Deployment, Edge, Operator, Plan, Topology
 from optimizers.folds import DELETE, Count, EachKey, Emit
+from optimizers.folds.fold import Step
 from optimizers.runtime.observe.row_sizes import row_sizes
 from optimizers.runtime.state import cache
 from optimizers.runtime.state.file import read_states
@@ -36,6 +39,10 @@ JOB = (
     .then(Operator("b", "l", 3, apply=Count(emit=Emit.CHANGES), key_groups=5))
     .then(Operator("c", None, 2))
 )
+
+
+def odd(batch):
+    return batch.filter(pc.equal(pc.bit_wise_and(batch.column("k"), 1), 1))
 
 
 @st.composite
@@ -211,6 +218,91 @@ def test_an_operator_that_nothing_has_come_to_is_told_to_hold_nothing(tmp_path):
     Driver(tmp_path, job, told, cluster=NODES).batch({"s": pa.table({"k": np.arange(0)})})
 
     assert told.heard[-1].operators["a"].state_bytes == 0.0
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["also-a-key", "attached-only"])
+def test_tuples_that_stay_in_their_task_are_as_large_as_others(tmp_path, beside):
+    """Attached operators were told to receive no bytes, and who feeds them to send none."""
+    job = (
+        Topology.source("s", parallelism=2)
+        .then("f", parallelism=2, grouping=LocalOrShuffle(), apply=odd)
+        .then("g", parallelism=2, grouping=LocalOrShuffle())
+        .then(Operator("a", "k", 2, Count(emit=Emit.TUPLES), key_groups=6))
+        .then("h", parallelism=2, grouping=LocalOrShuffle())
+    )
+    if beside:
+        job = job.then(Operator("b", "l", 3, Count(emit=Emit.NOTHING)), after="a")
+    told = Told()
+    driver = Driver(tmp_path, job, told, cluster=NODES, every=2)
+    batches = [[rows(seed, 900), rows(seed + 1, 600), rows(seed + 2, 700)] for seed in (0, 9)]
+
+    for tables in batches:
+        summary = driver.batch({"s": [each.slice(0, len(each) - 50) for each in tables]})
+
+    seen, layout = told.heard[-1], driver.coordinator.layout
+    assert {"f", "g", "h"} == layout.attached
+    came = [pa.concat_tables([t.slice(0, len(t) - 50) for t in tables]) for tables in batches]
+    whole = pa.concat_tables(came)
+    left = whole.filter(pc.equal(pc.bit_wise_and(whole.column("k"), 1), 1))
+    sizes = row_sizes(left)
+    true = {("s", "f"): row_sizes(whole).sum()}
+    true |= dict.fromkeys((("f", "g"), ("a", "h")), sizes.sum())
+    for (source, target), size in true.items():
+        edge, told_of = seen.edges[source, target], seen.instances[target]
+        assert edge.tuples == edge.local == seen.operators[target].tuples
+        assert edge.bytes == edge.local_bytes == told_of.bytes_in.sum()
+        assert edge.bytes == pytest.approx(size, rel=0.02)
+        assert edge.parcels is None
+        assert not told_of.remote_in.any()
+    for name, sent in (("s", ("s", "f")), ("f", ("f", "g"))):
+        assert seen.instances[name].bytes_out.tolist() == pytest.approx(
+            seen.instances[sent[1]].bytes_in.tolist()
+        )
+        assert not seen.instances[name].remote_out.any()
+    assert ("s", "f") in summary.edges
+    # Of key groups as well, with what goes by parcels to the other operator.
+    groups = group_of(layout, "a", left.column("k").to_numpy())
+    by_hand = np.bincount(groups, sizes, 6) * (1 + beside)
+    assert seen.groups["a"].bytes_out == pytest.approx(by_hand, rel=0.1)
+    assert seen.groups["a"].bytes_out.sum() == pytest.approx(seen.instances["a"].bytes_out.sum())
+    assert seen.groups["a"].remote_out.any() == beside
+
+
+def test_tuples_are_as_large_whether_they_travel_or_not(tmp_path):
+    found = []
+    for grouping in (LocalOrShuffle(), Shuffle()):
+        job = Topology.source("s", parallelism=2).then("f", parallelism=2, grouping=grouping)
+        told = Told()
+        driver = Driver(tmp_path / type(grouping).__name__, job, told, cluster=NODES)
+        driver.batch({"s": [rows(0, 3000), rows(1, 2000)]})
+        found.append((driver.coordinator.layout.attached, told.heard[-1]))
+
+    (attached, stayed), (none, travelled) = found
+    assert (frozenset("f"), frozenset()) == (attached, none)
+    for fact, name in (("bytes_out", "s"), ("bytes_in", "f")):
+        one, other = (getattr(seen.instances[name], fact).sum() for seen in (stayed, travelled))
+        assert one == pytest.approx(other, rel=0.05)
+    assert stayed.edges["s", "f"].bytes == pytest.approx(travelled.edges["s", "f"].bytes, rel=0.05)
+
+
+class First(Count):
+    """Sends the first tuple of a batch, and does not say of which key that is."""
+
+    def sent(self, state, tuples, key_rows, gone=None):
+        return Step(state, tuples.slice(0, 1), gone)
+
+
+def test_what_groups_hand_on_is_not_told_where_it_is_not_known_of_which_key_it_is(tmp_path):
+    job = Topology.source("s").then("a", key="k", apply=First(emit=Emit.TUPLES))
+    job = job.then("h", grouping=LocalOrShuffle())
+    told = Told()
+    driver = Driver(tmp_path, job, told, cluster=NODES)
+
+    driver.batch({"s": pa.table({"k": [1, 2, 2]})})
+
+    assert {"h"} == driver.coordinator.layout.attached
+    assert told.heard[-1].groups["a"].bytes_out is None
+    assert told.heard[-1].instances["a"].bytes_out.sum() > 0
 
 
 def test_rows_without_a_key_leave_open_what_groups_sent(tmp_path):
