@@ -133,13 +133,14 @@ class InstanceStatistics(_Columns):
         fixed: how many of those do not grow with the tuples, as it takes to call a function or to
             write a file.
         state_bytes: how much state each holds at the end; 0 for an operator that keeps none.
-        resident: how much of that stays in memory from batch to batch.
+        resident: how much of that stays in memory after the last batch, to save reading it again.
         bytes_in: how large the tuples were that each received from other operators.
         bytes_out: how large the tuples were that each sent to other operators.
         remote_in: how large those were of ``bytes_in`` that came from other hosts.
         remote_out: how large those were of ``bytes_out`` that went to other hosts.
         cpu: ``seconds`` as a share, as in `GroupStatistics`, fixed costs included.
-        memory: ``state_bytes`` as a share.
+        memory: ``state_bytes`` as a share, with what is not ``resident``: all of it is in memory
+            while an instance works on a batch.
         network: the larger of ``remote_in`` and ``remote_out`` as a share.
     """
 

@@ -304,7 +304,7 @@ class Coordinator:
     def _learn(self, committed: Commit, reports: Reports, summary: BatchSummary) -> None:
         """Take in the batch that was committed last."""
         self.inflow.hear(committed.origin, summary)
-        self._learned.add(reports)
+        self._learned.add(reports, committed.state)
         self._collector.add(reports, summary.seconds, summary.time)
         self._loop.hear(summary, committed.tuples, self._plan)
         log_bad_rows(committed.batch, reports, self._layout)

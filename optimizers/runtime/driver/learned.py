@@ -25,11 +25,11 @@ class Learned:
         self.calls = CallModels()
         self.sizes = StateSizes()
 
-    def add(self, reports: Reports) -> None:
-        """Take in the reports of a batch."""
+    def add(self, reports: Reports, state: StateFiles) -> None:
+        """Take in the reports of a batch, and the state after it."""
         self.trials.add(reports)
         self.calls.add(reports)
-        self.sizes.add(reports)
+        self.sizes.add(reports, state)
 
     def statistics(
         self, epoch: EpochCollector, state: StateFiles, pasts: Pasts, cluster: Cluster

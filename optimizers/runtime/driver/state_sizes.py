@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optimizers.runtime.state.cache import UNKNOWN
 from optimizers.runtime.task.fact_columns import Ragged, no_reals, no_wholes
 from optimizers.runtime.task.reports import Reports
 from optimizers.runtime.work import StateFiles
@@ -18,7 +19,8 @@ class _Told:
 
     Attributes:
         looked: which of them have looked at all.
-        sizes: how many bytes each holds, and how many of them stay in memory.
+        sizes: how many bytes each holds, and how many of them stay in memory; NaN where that is not
+            known.
         instances: the instance of each entry of what is held by key group.
         groups: the key group of each entry.
         held: the bytes of each entry.
@@ -41,7 +43,7 @@ class _Told:
         looked, known = np.zeros(count, dtype=np.bool_), np.zeros((2, count))
         looked[: len(self.looked)] = self.looked
         known[:, : len(self.looked)] = self.sizes
-        looked[numbers], known[:, numbers] = True, sizes
+        looked[numbers], known[:, numbers] = True, np.where(sizes == UNKNOWN, np.nan, sizes)
         stay = ~np.isin(self.instances, numbers)
         return _Told(
             looked,
@@ -62,8 +64,13 @@ class StateSizes:
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
 
-    def add(self, reports: Reports) -> None:
-        """Take in what instances say of a batch."""
+    def add(self, reports: Reports, state: StateFiles) -> None:
+        """Take in what instances say of a batch.
+
+        Args:
+            reports: the reports of all tasks.
+            state: the state after the batch.
+        """
         sizes, numbers = reports.vectors("state_size"), reports.numbers("instance")
         for name, tasks in reports.tasks.items():
             looked = tasks[sizes.lengths[tasks] > 0]
@@ -72,6 +79,17 @@ class StateSizes:
                 told = self._told.get(name, _Told.nothing())
                 pairs = sizes.taken(looked).values.reshape(-1, 2).T
                 self._told[name] = told.then(numbers[looked], pairs.astype(float), groups, held)
+        for _, dropped in reports.documents("dropped"):
+            for name, number, path in dropped:
+                self._drop(name, number, path, state)
+
+    def _drop(self, name: str, number: int, path: str, state: StateFiles) -> None:
+        """Note that a state went from memory, unless a newer one of the instance is there."""
+        files = state.get(name, ())
+        if number < len(files) and files[number] and files[number][-1].path == path:
+            told = self._told.get(name)
+            if told is not None and number < len(told.looked):
+                told.sizes[1, number] = 0.0
 
     def of(self, state: StateFiles) -> "HeldState":
         """Return what is known of the state that a commit names."""
@@ -93,7 +111,7 @@ def _of_holders(told: _Told, holds: NDArray[np.bool_]) -> _Told:
     """Return what was said by those that hold any state by now."""
     sizes = np.zeros((2, len(holds)))
     count = min(len(holds), len(told.looked))
-    sizes[:, :count] = told.sizes[:, :count] * holds[:count]
+    sizes[:, :count] = np.where(holds[:count], told.sizes[:, :count], 0.0)
     mine = told.instances < len(holds)
     mine[mine] = holds[told.instances[mine]]
     return _Told(holds, sizes, told.instances[mine], told.groups[mine], told.held[mine])
@@ -114,14 +132,18 @@ class HeldState:
         told = self.told.get(name)
         return None if told is None else float(told.sizes[0].sum())
 
-    def by_instance(self, name: str, instances: int) -> tuple[Floats, Floats] | None:
-        """Return how many bytes each instance holds, and how many of them stay in memory."""
+    def by_instance(self, name: str, instances: int) -> tuple[Floats | None, Floats | None]:
+        """Return how many bytes each instance holds, and how many of them stay in memory.
+
+        Each is None where it is not known.
+        """
         told = self.told.get(name)
         if told is None:
-            return None
+            return None, None
         found = np.zeros((2, max(instances, len(told.looked))))
         found[:, : len(told.looked)] = told.sizes
-        return found[0, :instances], found[1, :instances]
+        held, resident = found[:, :instances]
+        return held, None if np.isnan(resident).any() else resident
 
     def by_group(self, name: str, groups: int) -> Floats | None:
         """Return how many bytes of state each key group has; None where that is not known."""

@@ -4,7 +4,8 @@ An instance's task may run in any worker of its executor, so each may come to ho
 keeps at most its share of the executor's limit (`Settings.resident`).
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -14,6 +15,12 @@ from optimizers.runtime.storage.location import Location
 
 _Name = tuple[str, Instance]
 
+Dropped: TypeAlias = tuple[str, int, str]
+"""An operator, its instance, and the last file of the state of it that is no longer here."""
+
+UNKNOWN = -1
+"""How much is in memory of a state that was only read and is not here: it may be elsewhere."""
+
 
 class _StateMemory:
     """States by the folder of their checkpoint and their instance, the latest used last."""
@@ -21,6 +28,7 @@ class _StateMemory:
     def __init__(self) -> None:
         self.states: OrderedDict[_Name, tuple[tuple[StateFile, ...], pa.Table]] = OrderedDict()
         self.bytes = 0
+        self.dropped: dict[str, list[Dropped]] = defaultdict(list)  # by the folder
 
     def put(self, name: _Name, files: tuple[StateFile, ...], state: pa.Table, most: int) -> None:
         """Replace a state by a newer one, and drop the oldest states if it is too much."""
@@ -30,7 +38,10 @@ class _StateMemory:
             self.states[name] = files, state
             self.bytes += size
         while self.bytes > most:
-            self.drop(next(iter(self.states)))
+            name, (gone, _) = next(iter(self.states.items()))
+            folder, instance = name
+            self.dropped[folder].append((instance.operator, instance.number, gone[-1].path))
+            self.drop(name)
 
     def drop(self, name: _Name) -> None:
         """Forget a state, if there is one."""
@@ -73,9 +84,15 @@ def keep(
     _MEMORY.put((location.root, instance), files, state, most)
 
 
-def holds(location: Location, instance: Instance) -> bool:
-    """Return whether the state of an instance is kept for the next batch."""
-    return (location.root, instance) in _MEMORY.states
+def holds(location: Location, instance: Instance, files: tuple[StateFile, ...]) -> bool:
+    """Return whether the state in these files is kept for the next batch."""
+    files_here, _ = _MEMORY.states.get((location.root, instance), (None, None))
+    return files_here == files
+
+
+def dropped(location: Location) -> tuple[Dropped, ...]:
+    """Return, once, which states of a checkpoint had to go to make room for others."""
+    return tuple(_MEMORY.dropped.pop(location.root, ()))
 
 
 def kept() -> int:
@@ -87,3 +104,4 @@ def forget() -> None:
     """Forget all of it, as a new process would not know it."""
     for name in list(_MEMORY.states):
         _MEMORY.drop(name)
+    _MEMORY.dropped.clear()

@@ -104,6 +104,7 @@ class KeyedWork:
     hottest: tuple[NDArray[np.int64], ...] = (no_wholes(), no_wholes())
     groups: GroupsSeen = field(default_factory=GroupsSeen)
     state_size: tuple[int, ...] = ()
+    dropped: tuple[cache.Dropped, ...] = ()
     held: Floats = field(default_factory=no_reals)
     unpacking: float = 0.0
     folding: float = 0.0
@@ -182,20 +183,23 @@ class KeyedInstance:
             changes.append(changed)
         if state is not None and any(map(len, changes)):
             started = time.perf_counter()
-            self._write(files, state, changes)
+            files = self._write(files, state, changes)
             self.done.keeping += time.perf_counter() - started
         if state is not None:
-            self._measure(state)
+            self._measure(files, state)
         return emitted, groups
 
     @property
     def _observes_groups(self) -> bool:
         return Probe.GROUPS in self.work.settings.observes
 
-    def _measure(self, state: pa.Table) -> None:
-        """Note how large the state is."""
-        resident = cache.holds(self.work.location, self.instance)
-        self.done.state_size = state.nbytes, state.nbytes if resident else 0
+    def _measure(self, files: tuple[StateFile, ...], state: pa.Table) -> None:
+        """Note how large the state is, which is in these files, and what went for it."""
+        resident = 0 if self.done.state is not None else cache.UNKNOWN
+        if cache.holds(self.work.location, self.instance, files):
+            resident = state.nbytes
+        self.done.state_size = state.nbytes, resident
+        self.done.dropped = cache.dropped(self.work.location)
         if self._observes_groups:
             owners = self.work.layout.owners(self.instance.operator)
             self.done.held = state_by_group(state, owners, self._keys_of)
@@ -405,8 +409,12 @@ class KeyedInstance:
 
     def _write(
         self, files: tuple[StateFile, ...], state: pa.Table, changes: Sequence[pa.Table]
-    ) -> None:
-        """Write what changed as one file more, or rewrite all of it if that is less in the end."""
+    ) -> tuple[StateFile, ...]:
+        """Write what changed as one file more, or rewrite all of it if that is less in the end.
+
+        Returns:
+            The files that now hold the state.
+        """
         whole = should_rewrite(files)
         file = write_state(
             self.work.location,
@@ -419,6 +427,7 @@ class KeyedInstance:
         most = self.work.settings.resident_each
         chain = file.after(files)
         cache.keep(self.work.location, self.instance, chain, state, most=most)
+        return chain
 
 
 def _measured(folded: Folded) -> float:

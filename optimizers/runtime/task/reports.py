@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from optimizers.errors import DeliveryError
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
 from optimizers.runtime.observe.table_sums import joined
+from optimizers.runtime.state.cache import Dropped
 from optimizers.runtime.state.file import StateFile
 from optimizers.runtime.state.schema import Columns
 from optimizers.runtime.task.fact_columns import (
@@ -58,6 +59,10 @@ class BadCount(NamedTuple):
 
 def _parse_bad(value: Any) -> dict[str, BadCount]:
     return {name: BadCount(*count) for name, count in value.items()}
+
+
+def _parse_dropped(value: Any) -> tuple[Dropped, ...]:
+    return tuple((operator, number, path) for operator, number, path in value)
 
 
 def _parse_columns(value: Any) -> Columns:
@@ -110,8 +115,9 @@ class TaskReport:
         host: the machine that it ran on; empty where nodes are imaginary.
         bytes_out: how large the tuples were that it sent to other operators.
         remote_out: how large those were that it sent to other nodes, as they are planned.
-        state_size: how many bytes of state it holds, and how many of them stay in memory; empty if
-            it did not look.
+        state_size: how many bytes of state it holds, and how many of them stay in memory, or
+            `cache.UNKNOWN`; empty if it did not look.
+        dropped: the states of any instances that went from memory to make room.
         calls: by how many calls of its function or fold, where these are told.
         call_sums: what the calls took, see `optimizers.runtime.observe.call_sums`.
         groups: the key groups of which it had tuples, if that is observed.
@@ -160,6 +166,7 @@ class TaskReport:
     bytes_out: Whole = 0
     remote_out: Whole = 0
     state_size: Wholes = field(default_factory=no_wholes)
+    dropped: Annotated[tuple[Dropped, ...], Document(list, _parse_dropped, tuple)] = ()
     calls: Whole = 0
     call_sums: Reals = field(default_factory=no_reals)
     groups: Wholes = field(default_factory=no_wholes)

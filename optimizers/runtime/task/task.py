@@ -361,6 +361,7 @@ class Worker:
             bytes_out=size,
             remote_out=size - sum(each.local_bytes for each in sent),
             state_size=np.array(keyed.state_size, dtype=np.int64),
+            dropped=keyed.dropped,
             calls=min(1, len(calls)),
             call_sums=call_sums(calls) if calls else no_reals(),
             groups=keyed.groups.groups,

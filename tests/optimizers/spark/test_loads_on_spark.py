@@ -8,9 +8,12 @@ import pytest
 from known_loads import Placing, truth, tuples, wrong
 from pyspark import cloudpickle
 
+from grouping.groupings import LocalOrShuffle
 from optimizers import Albic, Cluster, Deployment, Layout, Node, Operator, Plan, Topology
 from optimizers.deployment import default_groups
 from optimizers.folds import Count, Emit
+from optimizers.runtime.observe.row_sizes import row_sizes
+from optimizers.spark import Settings
 from optimizers.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
@@ -100,6 +103,34 @@ def test_sources_and_operators_without_a_key_are_told_as_well(told):
         assert (found.receiving > 0).all()
         assert (found.seconds > found.receiving).all()
     assert [0.0, 0.0] == source.state_bytes.tolist() == plain.state_bytes.tolist()
+
+
+def test_tuples_that_stay_in_their_task_and_state_that_went_from_memory_are_told(spark, tmp_path):
+    """Both are of what is local to a task: no parcel and no file tells of them."""
+    job = Topology.source("s", parallelism=2)
+    job = job.then("f", parallelism=2, grouping=LocalOrShuffle())
+    job = job.then("a", key="k", parallelism=4, apply=Count())
+    table = pa.table({"k": np.arange(2000), "t": ["t" * (key % 50) for key in range(2000)]})
+    room, placing = 40_000, Placing(Plan())
+    engine = SparkEngine(
+        checkpoint=str(tmp_path),
+        spark=spark,
+        cluster=NODES,
+        every=3,
+        settings=Settings(resident=room),
+    )
+
+    run = engine.run(job, [spark.createDataFrame(table).coalesce(2)] * 3, placing)
+
+    seen, size = placing.heard[-1], 3 * row_sizes(table).sum()
+    assert {"f"} == run.layout.attached
+    assert seen.instances["s"].bytes_out.sum() == seen.instances["f"].bytes_in.sum()
+    assert seen.instances["f"].bytes_in.sum() == pytest.approx(size, rel=0.1)
+    assert not seen.instances["f"].remote_in.any()
+    found = seen.instances["a"]
+    assert 2000 * (8 + 8 + 8) == found.state_bytes.sum() > room
+    assert 0 < found.resident.sum() <= room
+    assert ((found.resident == found.state_bytes) | (found.resident == 0)).all()
 
 
 def test_a_skewed_count_is_balanced_by_what_it_takes_and_not_by_memory(spark, tmp_path):

@@ -75,6 +75,7 @@ FIELDS = {
     "bytes_out": COUNTS,
     "remote_out": COUNTS,
     "state_size": VECTORS,
+    "dropped": st.lists(st.tuples(st.text(), SMALL, st.text()), max_size=3).map(tuple),
     "calls": COUNTS,
     "call_sums": REALS,
     "groups": VECTORS,
