@@ -150,7 +150,7 @@ class StretchLoads:
         home = self.layout.homes[name]
         groups, spent = np.array(home.groups), spent[: len(home.nodes)]
         found = _shared(spent, by_bytes, groups, at_most=True)
-        left = spent - np.bincount(groups, found, len(spent))
+        left = np.maximum(spent - np.bincount(groups, found, len(spent)), 0.0)  # but for rounding
         return found + _shared(left, by_batches, groups)
 
     def _tuples(self, places: Sequence[Carried], number: int, *, remote: bool = False) -> Floats:

@@ -178,8 +178,8 @@ def test_limits_are_kept_or_refused(described, batch_bytes, tenths):
     except OverloadError:
         return
     wanted = {
-        "latency": max(free.latency * tenths / 50, 1e-9),
-        "memory": max(free.memory * tenths / 50, 1.0),
+        "latency": max(free.latency * (tenths / 50), 1e-9),  # exactly as much for 50
+        "memory": max(free.memory * (tenths / 50), 1.0),
     }
     options = {"batch_bytes": batch_bytes, "throttle": True, "headroom": 0.1}
 
