@@ -65,7 +65,10 @@ class Aim:
 
 
 def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
-    """Take what can be taken from nodes that drain at no loss: groups without load, above all."""
+    """Take what can be taken from nodes that drain at no loss: groups without load, above all.
+
+    What costs least to move goes first, whatever the numbers of groups are.
+    """
     found = assignment.copy()
     held = np.isin(problem.sets, problem.sets[problem.pins >= 0])
     leaving = np.flatnonzero(problem.draining[found] & ~held)
@@ -73,8 +76,9 @@ def _emptied(problem: PlacementProblem, assignment: Nodes) -> Nodes:
         return found
     (limit, _), spent = problem.unevenness(found), problem.cost(found)
     staying = np.flatnonzero(~problem.draining)
-    for number_of_set in dict.fromkeys(problem.sets[leaving].tolist()):
-        members = np.flatnonzero(problem.sets == number_of_set)
+    sets = [np.flatnonzero(problem.sets == one) for one in np.unique(problem.sets[leaving])]
+    sets.sort(key=lambda one: (problem.costs[one].sum(), *problem.loads[:, one].sum(axis=1)))
+    for members in sets:
         price = float(problem.costs[members].sum())
         paid = float(problem.costs[members][found[members] != problem.current[members]].sum())
         if not problem.affords(spent + price - paid):

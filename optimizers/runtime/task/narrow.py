@@ -31,5 +31,5 @@ def _narrowest(column: pa.ChunkedArray) -> pa.DataType:
     numbers = known.chunk(0).to_numpy() if known.num_chunks == 1 else known.to_numpy()
     low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     signed = low < 0
-    bits = max(high.bit_length(), (~low).bit_length() if signed else 0) + signed
+    bits = max(max(high, 0).bit_length(), (~low).bit_length() if signed else 0) + signed
     return next(kind for kind in _KINDS[signed] if kind.bit_width >= bits)

@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_placements import affordable, problems, sets_of, strain
 
@@ -117,6 +117,8 @@ def test_most_searches_end_at_the_best_and_a_solver_proves_it_for_all():
     assert best == 8  # of 12: others lack a step that makes things worse at first
 
 
+@example(14903)  # groups that left a node for nothing went in the order of their numbers
+@example(1609)
 @given(st.integers(0, 2**32))
 def test_the_order_of_groups_and_of_nodes_makes_no_difference(seed):
     drawn = np.random.default_rng(seed)

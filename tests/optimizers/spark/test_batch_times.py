@@ -16,6 +16,8 @@ from optimizers.spark import SparkEngine
 BUSY, ASLEEP = 0.3, 0.4  # seconds
 TOOK = Together(least=Min("took"), most=Max("took"))
 
+pytestmark = pytest.mark.spark
+
 
 def working(how):
     """Return a function that works so, and tells how long it took; it goes to tasks by value."""

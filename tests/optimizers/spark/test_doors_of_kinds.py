@@ -43,6 +43,8 @@ KINDS = {
 }
 EVERY = pytest.mark.parametrize("kind", KINDS)
 
+pytestmark = pytest.mark.spark
+
 
 @EVERY
 def test_a_column_may_be_a_key(kind):

@@ -19,6 +19,8 @@ from optimizers.spark import Sized, SparkEngine
 JOB = Topology.source("in", parallelism=2).then("by_key", key="k", parallelism=2)
 FILE = 500  # rows
 
+pytestmark = pytest.mark.spark
+
 
 def engine(spark, folder, every=1):
     return SparkEngine(checkpoint=str(folder), spark=spark, every=every)

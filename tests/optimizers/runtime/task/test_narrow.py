@@ -45,7 +45,8 @@ def test_no_narrower_type_would_do(column):
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_the_limits_of_each_type_stay_in_it(bits):
-    for numbers in ([0, (1 << bits) - 1], [-(1 << bits - 1), (1 << bits - 1) - 1]):
+    lowest = -(1 << bits - 1)
+    for numbers in ([0, (1 << bits) - 1], [lowest, (1 << bits - 1) - 1], [lowest]):
         table = pa.table({"n": numbers})
 
         assert bits == narrowed(table).schema.field("n").type.bit_width
