@@ -75,8 +75,9 @@ class PastEpoch:
         seconds: how long it lasted, without pauses between batches; 0 where that is not known.
         tuples: by operator, how many tuples it received; a source, how many it let in.
         arrivals: by source, how many tuples arrived a second, where that is known.
-        busy: by operator, for how many CPU seconds its instances worked and sent.
-        nodes: by node, for how many CPU seconds the instances there worked and sent.
+        busy: by operator, for how many CPU seconds its instances were busy, all in all: working,
+            sending and, where the engine knows it, receiving.
+        nodes: by node, for how many CPU seconds the instances there were busy.
         instances: by operator, how many instances it had.
         local: the share of tuples that stayed on their node, between keyed operators.
         taken_over: how many keys changed their instance.

@@ -126,13 +126,13 @@ def features(setting: Setting, summary: BatchSummary, cores: int) -> list[float]
 
     Work and rows are those of the tasks that follow one another on the core that is done last.
     """
-    busy: dict[str, list[float]] = {}
+    worked: dict[str, list[float]] = {}
     taken: dict[str, list[float]] = {}
     for instance in summary.instances:
-        busy.setdefault(instance.operator, []).append(instance.seconds + instance.shipping)
+        worked.setdefault(instance.operator, []).append(instance.seconds + instance.shipping)
         taken.setdefault(instance.operator, []).append(instance.tuples)
     work, rows = (
-        sum(_longest_chain(each, cores) for each in found.values()) for found in (busy, taken)
+        sum(_longest_chain(each, cores) for each in found.values()) for found in (worked, taken)
     )
     stages = setting.stages + 1
     return [1.0, stages, stages * setting.instances / cores, work, rows]

@@ -51,7 +51,7 @@ def found_in(
         local: the share of tuples that stayed on their node, between keyed operators.
         batches: how many batches it had.
         seconds: how long it lasted; 0 where that is not known.
-        busy: by node, for how many CPU seconds instances worked and sent.
+        busy: by node, for how many CPU seconds instances were busy, see `PastEpoch.nodes`.
     """
     found = {LOCAL: local}
     if seconds and batches:

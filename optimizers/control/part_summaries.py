@@ -24,7 +24,7 @@ class OperatorSummary:
     Attributes:
         operator: its name.
         tuples: how many tuples each instance received.
-        busy: how many seconds each worked, on tuples and on sending.
+        busy: for how many CPU seconds each was busy, see `InstanceSummary.busy`.
         latency: how long tuples were at their instance; None where the engine does not know.
         spread_by: how its tuples are spread: by "key", each to the owner of its key; by "cost", if
             it has no key, but its edges name columns to schedule by; else "".
@@ -37,8 +37,8 @@ class OperatorSummary:
         remote_in: how many bytes each got from other hosts; empty likewise.
         remote_out: how many bytes each sent to other nodes; empty likewise.
         state_bytes: how much state each held when it last looked; empty likewise.
-        receiving: CPU seconds of its instances for all that is not in `busy`: taking in what
-            arrived, state, observing; None where the engine does not know.
+        receiving: CPU seconds of its instances for taking in what arrived, state and observing,
+            included in `busy`; None where the engine does not know.
     """
 
     operator: str
@@ -158,7 +158,7 @@ def operator_summary(job: Topology, name: str, batches: Sequence[BatchSummary]) 
     tuples, busy = [0] * count, [0.0] * count
     for one in mine:
         tuples[one.number] += one.tuples
-        busy[one.number] += one.seconds + one.shipping
+        busy[one.number] += one.busy
     walls, others = (
         [each for each in column if each is not None]
         for column in ([one.wall for one in mine], [one.receiving for one in mine])

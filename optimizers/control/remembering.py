@@ -41,10 +41,9 @@ class Remembering:
         self._batches += 1
         self._taken_over += summary.taken_over
         for instance in summary.instances:
-            worked = instance.seconds + instance.shipping + (instance.receiving or 0.0)
             self._tuples[instance.operator] += instance.tuples
-            self._busy[instance.operator] += worked
-            self._nodes[instance.node] += worked
+            self._busy[instance.operator] += instance.busy
+            self._nodes[instance.node] += instance.busy
         if summary.moved is not None:
             size, pause = self._moved or (0.0, 0.0)
             self._moved = size + summary.moved.bytes, pause + summary.moved.pause

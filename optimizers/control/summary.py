@@ -99,6 +99,11 @@ class InstanceSummary:
     state_bytes: float | None = None
     receiving: float | None = None
 
+    @property
+    def busy(self) -> float:
+        """CPU seconds all in all: working, sending and, where the engine knows it, receiving."""
+        return self.seconds + self.shipping + (self.receiving or 0.0)
+
 
 @dataclass(frozen=True)
 class BatchSummary:
@@ -178,7 +183,7 @@ class BatchSummary:
 
 
 def makespan(instances: Sequence[InstanceSummary], layout: Layout) -> float:
-    """Return the CPU seconds of the busiest instance of each stage, added up.
+    """Return for how long the busiest instance of each stage was busy, added up.
 
     An operator without a stage of its own works where those do that feed it.
 
@@ -192,5 +197,5 @@ def makespan(instances: Sequence[InstanceSummary], layout: Layout) -> float:
         name = instance.operator
         while name in layout.attached:
             name = job.inputs(name)[0].source
-        busy[stages[name]][name, instance.number] += instance.seconds + instance.shipping
+        busy[stages[name]][name, instance.number] += instance.busy
     return sum(max(tasks.values()) for tasks in busy.values())

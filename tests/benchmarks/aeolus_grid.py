@@ -151,12 +151,16 @@ def _model(topology: Topology, outcomes: Mapping[str, Outcome], cores: int) -> J
 
 
 def _work(topology: Topology, batches: Sequence[RunSummary]) -> dict[str, float]:
-    """Return the CPU seconds of each operator for a line of the source."""
+    """Return for how many CPU seconds each operator works and sends, for a line of the source.
+
+    What it takes to receive a line is a constant of the model.
+    """
     lines = sum(batch.tuples for batch in batches)
-    return {
-        name: sum(sum(batch.operator(name).busy) for batch in batches) / lines
-        for name in topology.order
-    }
+    found = {}
+    for name in topology.order:
+        told = [batch.operator(name) for batch in batches]
+        found[name] = sum(sum(each.busy) - (each.receiving or 0.0) for each in told) / lines
+    return found
 
 
 def _chosen_by_other_sizes(known: Floats, took: Floats) -> list[Json]:

@@ -20,6 +20,7 @@ from optimizers import (
 )
 from optimizers.control.checking import EngineLimits
 from optimizers.control.loop import ControlLoop, Observed
+from optimizers.control.run_summary import RunSummary
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary, InstanceSummary
 from optimizers.folds import Count, Emit
@@ -99,6 +100,31 @@ def test_epochs_tell_what_their_batches_did():
         assert epoch.instances == {"s": 1, "a": 2, "b": 2}
         assert epoch.decision is not None
         assert not epoch.decision.applied
+
+
+def test_epochs_and_summaries_tell_all_cpu_time_that_is_measured(tmp_path):
+    """Most of it is for receiving, as folds that count cost little."""
+    script, given = Script(), pa.table(columns(6))
+    driver = Driver(tmp_path, JOB, script, every=2)
+    for start in range(0, len(given), BATCH):
+        driver.batch({"s": given.slice(start, BATCH)})
+
+    past = script.heard[-1].past.epochs
+    assert len(past) == 2
+    for number, epoch in enumerate(past):
+        batches = driver.coordinator.batches[2 * number : 2 * number + 2]
+        told, seen = RunSummary.of_batches(JOB, batches), script.heard[number].instances
+        nodes = dict.fromkeys(epoch.nodes, 0.0)
+        for name in ("s", "a", "b"):
+            assert (seen[name].receiving > 0).all()
+            assert told.operator(name).busy == pytest.approx(seen[name].seconds)
+            assert epoch.busy[name] == pytest.approx(seen[name].seconds.sum())
+            for node, seconds in zip(seen[name].nodes, seen[name].seconds, strict=True):
+                nodes[node] += seconds
+        assert epoch.nodes == pytest.approx(nodes)
+        for batch in batches:
+            stages = RunSummary.of_batches(JOB, [batch]).operators
+            assert batch.makespan == pytest.approx(sum(max(stage.busy) for stage in stages))
 
 
 def test_decisions_are_remembered_with_what_became_of_them():

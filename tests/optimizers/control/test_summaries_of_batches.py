@@ -23,9 +23,10 @@ JOB = (
 LAYOUT = Layout.of(JOB, Cluster.uniform(2), Plan())
 
 
-def instance(operator, number, tuples=0, *, seconds=0.0, shipping=0.0, moved=0):
+def instance(operator, number, tuples=0, *, seconds=0.0, shipping=0.0, moved=0, receiving=None):
+    node = f"node-{number}"
     return InstanceSummary(
-        operator, number, f"node-{number}", tuples, tuples, seconds, shipping, moved
+        operator, number, node, tuples, tuples, seconds, shipping, moved, receiving=receiving
     )
 
 
@@ -55,6 +56,19 @@ def test_the_makespan_is_that_of_the_busiest_instance_of_each_stage():
     sources, first, second = 0.5 + 2.0, 1.0 + 1.0 + 8.0, 0.125
 
     assert sources + first + second == pytest.approx(makespan(INSTANCES, LAYOUT))
+
+
+def test_all_cpu_time_of_an_instance_counts():
+    """Of folds that cost little, most is for taking tuples in."""
+    seen = [
+        instance("in", 0, 20, seconds=1.0, shipping=0.5, receiving=0.25),
+        instance("a", 0, 5, seconds=2.0, receiving=0.5),
+        instance("a", 1, 15, seconds=1.0, shipping=0.5, receiving=4.0),
+    ]
+
+    assert makespan(seen, LAYOUT) == 1.75 + 5.5
+    told = RunSummary.of_batches(JOB, [summary(seen, {})]).operator("a")
+    assert ((2.5, 5.5), 4.5, 0.5) == (told.busy, told.receiving, told.shipping)
 
 
 def test_several_partitions_of_a_source_are_work_of_one_instance():
