@@ -77,7 +77,8 @@ class PastEpoch:
         arrivals: by source, how many tuples arrived a second, where that is known.
         busy: by operator, for how many CPU seconds its instances were busy, all in all: working,
             sending and, where the engine knows it, receiving.
-        nodes: by node, for how many CPU seconds the instances there were busy.
+        nodes: by node, for how many CPU seconds the instances there were busy. One that ran on
+            another node than planned counts where it ran, as far as the engine knows.
         instances: by operator, how many instances it had.
         local: the share of tuples that stayed on their node, between keyed operators.
         taken_over: how many keys changed their instance.

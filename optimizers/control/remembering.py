@@ -40,10 +40,12 @@ class Remembering:
         """Take in what happened in a batch."""
         self._batches += 1
         self._taken_over += summary.taken_over
+        there = set(summary.nodes)
         for instance in summary.instances:
+            node = instance.host if instance.host in there else instance.node
             self._tuples[instance.operator] += instance.tuples
             self._busy[instance.operator] += instance.busy
-            self._nodes[instance.node] += instance.busy
+            self._nodes[node] += instance.busy
         if summary.moved is not None:
             size, pause = self._moved or (0.0, 0.0)
             self._moved = size + summary.moved.bytes, pause + summary.moved.pause

@@ -20,6 +20,7 @@ from optimizers import (
 )
 from optimizers.control.checking import EngineLimits
 from optimizers.control.loop import ControlLoop, Observed
+from optimizers.control.remembering import Remembering
 from optimizers.control.run_summary import RunSummary
 from optimizers.control.settings import Asking
 from optimizers.control.summary import BatchSummary, InstanceSummary
@@ -125,6 +126,23 @@ def test_epochs_and_summaries_tell_all_cpu_time_that_is_measured(tmp_path):
         for batch in batches:
             stages = RunSummary.of_batches(JOB, [batch]).operators
             assert batch.makespan == pytest.approx(sum(max(stage.busy) for stage in stages))
+
+
+def test_work_is_remembered_of_the_node_that_did_it():
+    """As after a host was lost in a batch, which another one then does."""
+    remembering = Remembering()
+    ran = {"x": 1.0, "y": 2.0, None: 4.0, "unknown": 8.0}
+    instances = [
+        InstanceSummary("a", number, "x", 1, 1, seconds, 0.0, 0, host=host)
+        for number, (host, seconds) in enumerate(ran.items())
+    ]
+    remembering.hear(BatchSummary(0, 0, 1.0, instances, {}, nodes=("x", "y")))
+    remembering.hear(BatchSummary(1, 0, 1.0, instances, {}))  # of nodes that are no hosts
+
+    ended = remembering.end_epoch(0, SEEN, 1.0, Layout.of(JOB, Cluster.uniform(1), Plan()))
+
+    assert {"x": 1.0 + 4.0 + 8.0 + 15.0, "y": 2.0} == ended.nodes
+    assert {"a": 30.0} == ended.busy
 
 
 def test_decisions_are_remembered_with_what_became_of_them():
