@@ -20,7 +20,10 @@ def tasks_at_once(session: SparkSession) -> int:
 
 def slots_of(session: SparkSession) -> int:
     """Return how many tasks run at a time on all executors together, as far as Spark knows."""
-    return max(1, session.sparkContext.defaultParallelism // cores_of_task(session))
+    context = session.sparkContext
+    if context.getConf().get("spark.default.parallelism") and _is_local(str(context.master)):
+        return tasks_at_once(session)  # it is told in place of the cores
+    return max(1, context.defaultParallelism // cores_of_task(session))
 
 
 def cores_of_task(session: SparkSession) -> int:
@@ -58,6 +61,11 @@ def _size(conf: Any, name: str, default: str | None = None, unit: str = "m") -> 
         return None
     given = found[2].lower() or unit  # as Spark takes a number alone
     return float(int(found[1]) << 10 * "bkmgtp".index(given))
+
+
+def _is_local(master: str) -> bool:
+    """Return whether the driver runs all tasks."""
+    return master == "local" or _LOCAL.fullmatch(master) is not None
 
 
 def _cores(master: str, said: str | None, context: object) -> int:

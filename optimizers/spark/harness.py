@@ -8,7 +8,6 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from optimizers.cluster import Cluster
 from optimizers.control.decision import Decision
 from optimizers.control.engine import Recording
 from optimizers.control.epoch_facts import EpochFacts
@@ -19,6 +18,7 @@ from optimizers.runtime.storage.location import Location
 from optimizers.spark.checks import check_types
 from optimizers.spark.cutting import sliced
 from optimizers.spark.executors import HostReader
+from optimizers.spark.machines import Machines
 from optimizers.spark.session import local_session
 from optimizers.topology import Topology
 
@@ -45,7 +45,7 @@ class SparkHarness:
         # would get them, too.
         cluster, there = engine.cluster, HostReader(session)()
         if cluster is None and len(there) < 2:
-            cluster = Cluster.uniform(max(operator.parallelism for operator in topology.operators))
+            cluster = Machines(session, topology, None, engine.hosts).cluster
         hosts = engine.hosts if cluster is None else None
         self._engine = replace(
             engine, spark=session, cluster=cluster, hosts=hosts, provisioner=None

@@ -29,7 +29,8 @@ class Machines:
         given: the cluster, if it is given. It has these nodes and no others, and what it does not
             say of hosts is filled in. Without one, hosts are its nodes, each as capable as its
             executors have cores, with what they tell of themselves; or where there is but one, as
-            many virtual nodes as the most parallel operator has instances, which share it.
+            many virtual nodes as the most parallel operator has instances, which share its cores
+            and its memory equally.
         hosts: what the user says of hosts, whichever are there; it counts before what they tell.
 
     Attributes:
@@ -175,12 +176,19 @@ class Machines:
         return replace(given, nodes=tuple(nodes))
 
     def _virtual(self, count: int) -> Cluster:
-        """Return virtual nodes, each with an equal part of the memory that is there."""
-        here, facts = self._survey.here, self._survey.of(self._hosts)
-        memory = self._memory(facts if here is None else {"here": here})
-        each = sum(memory.values()) / count if memory else None
+        """Return virtual nodes, each with an equal part of the cores and memory that are there."""
+        here = self._survey.here
+        if self._hosts:
+            (shared,) = self._nodes()
+        elif here is not None:
+            shared = Node("here", cores=self.slots, memory=self._memory({"here": here}).get("here"))
+        else:
+            shared = Node("unknown")
+        cores, memory = (
+            None if has is None else has / count for has in (shared.cores, shared.memory)
+        )
         nodes = Cluster.uniform(count).nodes
-        return Cluster(tuple(replace(node, memory=each) for node in nodes))
+        return Cluster(tuple(replace(node, cores=cores, memory=memory) for node in nodes))
 
     def _memory(self, facts: Mapping[str, MachineFacts]) -> dict[str, float]:
         """Return by host what its executors may take, by what it has and what they were given."""

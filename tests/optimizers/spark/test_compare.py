@@ -140,6 +140,31 @@ def test_what_a_strategy_does_is_seen(compared):
     assert sum(decision.seconds for decision in ours.decisions) > 0
 
 
+class Looking(Optimizer):
+    """Keeps the machines that it is shown."""
+
+    def __init__(self):
+        self.seen = []
+
+    def plan(self, topology, cluster, statistics, current):
+        self.seen.append(cluster)
+        return Plan()
+
+
+def test_virtual_nodes_share_the_machine_as_in_a_run(spark, tmp_path):
+    job = Topology.source("in", parallelism=2).then("a", key="k", parallelism=4)
+    alone, beside = Looking(), Looking()
+
+    frames = [spark.createDataFrame(table) for table in batches(1)]
+    SparkEngine(checkpoint=str(tmp_path / "run"), spark=spark).run(job, frames, alone)
+    engine = SparkEngine(checkpoint=str(tmp_path / "compare"), spark=spark)
+    compare(job, batches(1), {"it": beside}, engine=engine, warm_up=0)
+
+    assert [0.5] * 4 == [node.cores for node in alone.seen[0].nodes]
+    assert all(node.memory > 0 for node in alone.seen[0].nodes)
+    assert [alone.seen[0]] == list(dict.fromkeys((*alone.seen, *beside.seen)))
+
+
 def test_variants_take_turns_in_being_first(compared):
     _, steps, _ = compared
     order = [[step.variant for step in steps if step.batch == batch] for batch in range(4)]

@@ -44,6 +44,22 @@ def test_all_cores_of_this_machine_are_counted(monkeypatch):
     assert 6 == cores.tasks_at_once(session("local[*]"))
 
 
+@pytest.mark.parametrize(
+    ("expected", "master", "settings"),
+    [
+        (12, "local[*]", {}),
+        (6, "local[*]", {"spark.task.cpus": "2"}),
+        (3, "local[3]", {"spark.default.parallelism": "12"}),
+        (1, "local[3]", {"spark.default.parallelism": "12", "spark.task.cpus": "2"}),
+        (12, "spark://host:7077", {}),
+    ],
+)
+def test_slots_are_of_cores_whatever_number_of_partitions_is_the_default(
+    expected, master, settings
+):
+    assert expected == cores.slots_of(session(master, settings))
+
+
 GIB, MIB = 1 << 30, 1 << 20
 PYTHON = {"spark.executor.pyspark.memory": "3g"}
 OVERHEAD = {"spark.executor.memoryOverhead": "700"}

@@ -41,12 +41,16 @@ def read(monkeypatch):
     return found
 
 
-def looking(hosts):
+def session():
+    """A session that is none."""
     conf = SimpleNamespace(get={"spark.task.cpus": "1"}.get)
     context = SimpleNamespace(getConf=lambda: conf, defaultParallelism=6, master="spark://x:7077")
-    session = SimpleNamespace(sparkContext=context)
+    return SimpleNamespace(version="4", sparkContext=context)
+
+
+def looking(hosts):
     engine = SparkEngine(checkpoint="x", hosts=hosts)
-    return Machines(session, JOB, engine.cluster, engine.hosts)
+    return Machines(session(), JOB, engine.cluster, engine.hosts)
 
 
 def test_the_rest_is_read(read):
@@ -157,13 +161,17 @@ def test_it_goes_with_a_provisioner_and_not_with_a_cluster():
 
 
 @pytest.mark.parametrize("there", ["xy", "x"])
-def test_comparisons_know_it_where_they_run_on_hosts(monkeypatch, tmp_path, there):
-    session = SimpleNamespace(version="4", sparkContext=SimpleNamespace(master="spark://h:1"))
-    monkeypatch.setattr(harness, "local_session", lambda: session)
-    monkeypatch.setattr(harness, "HostReader", lambda _: lambda: dict.fromkeys(there))
+def test_comparisons_know_it_of_hosts_and_of_virtual_nodes_that_share_one(
+    monkeypatch, tmp_path, read, there
+):
+    read.hosts = dict.fromkeys(there, "12")
+    monkeypatch.setattr(harness, "local_session", session)
+    monkeypatch.setattr(harness, "HostReader", lambda _: read)
     monkeypatch.setattr(checks, "check_session", lambda _: None)  # it is none
-    engine = SparkEngine(checkpoint=str(tmp_path), hosts={"x": {"bandwidth": LINK}})
+    engine = SparkEngine(checkpoint=str(tmp_path), hosts={"x": {"memory": 30, "cores": 6}})
 
     found = SparkHarness(engine, JOB)._engine  # noqa: SLF001  # each variant is begun with it
 
     assert (found.hosts is None) == (found.cluster is not None) == (len(there) < 2)
+    if found.cluster is not None:
+        assert [(2, 10)] * 3 == [(node.cores, node.memory) for node in found.cluster.nodes]

@@ -14,7 +14,7 @@ from optimizers.spark.harness import SparkHarness
     ("there", "given", "expected"),
     [
         ("xy", None, (2, ("x", "y"), False)),
-        ("x", None, (3, (), True)),  # virtual: one for each instance of the widest operator
+        ("x", None, (3, (), True)),  # virtual
         ("", None, (3, (), True)),
         ("xy", ("y", "z"), (2, ("y",), False)),
         ("xy", ("v", "w"), (2, (), True)),
@@ -30,6 +30,8 @@ def test_it_runs_on_the_hosts_where_there_are_several(
     hosts = {name: Host((name,), 1) for name in there}
     monkeypatch.setattr(harness, "local_session", lambda: session)
     monkeypatch.setattr(harness, "HostReader", lambda _: lambda: hosts)
+    virtual = SimpleNamespace(cluster=Cluster.uniform(3))
+    monkeypatch.setattr(harness, "Machines", lambda *_: virtual)
     monkeypatch.setattr(checks, "check_session", lambda _: None)  # it is none
     cluster = None if given is None else Cluster(tuple(map(Node, given)))
     provisioner = None if given else SparkExecutors()

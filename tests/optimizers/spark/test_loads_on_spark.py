@@ -87,6 +87,26 @@ def test_instances_have_what_their_groups_have_and_what_calls_take(told):
     assert seen.instances["b"].seconds.sum() > 2 * calls
 
 
+def test_cpu_shares_of_nodes_that_are_made_up_add_up_to_that_of_the_machine(spark, tmp_path):
+    """Four nodes are no four cores, where tasks run on two."""
+    job = Topology.source("s", parallelism=2)
+    job = job.then(Operator("b", "l", 4, busy.Spinning(emit=Emit.NOTHING), key_groups=8))
+    placing = Placing(Plan())
+    engine = SparkEngine(checkpoint=str(tmp_path), spark=spark, every=2)
+    frames = [spark.createDataFrame(tuples(n, 4 * ROWS)).coalesce(2) for n in range(2)]
+
+    engine.run(job, frames, placing)
+
+    seen, cores, nodes = placing.heard[-1], 2, 4
+    for name in ("s", "b"):
+        found = seen.instances[name]
+        used = found.seconds.sum() / (cores * seen.seconds)
+        assert found.cpu.sum() / nodes == pytest.approx(used)
+        assert set(found.nodes) <= {f"node-{place}" for place in range(nodes)}
+    assert seen.instances["b"].cpu.sum() / nodes > 4 * 2 * 2e-3 / (cores * seen.seconds)
+    assert seen.execution.slots == cores
+
+
 def test_sources_and_operators_without_a_key_are_told_as_well(told):
     _, seen = told
     source, plain = seen.instances["s"], seen.instances["f"]

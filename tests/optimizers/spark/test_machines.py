@@ -76,12 +76,16 @@ def executors(monkeypatch, survey):
     return found
 
 
-def looking(given=None, task_cpus="1", **settings):
+def looking(given=None, task_cpus="1", hosts=None, **settings):
     """Machines of a session that is none."""
     told = {"spark.task.cpus": task_cpus, **settings}
     conf = SimpleNamespace(get=told.get)
     context = SimpleNamespace(getConf=lambda: conf, defaultParallelism=6, master="spark://x:7077")
-    return Machines(SimpleNamespace(sparkContext=context), JOB, given)
+    return Machines(SimpleNamespace(sparkContext=context), JOB, given, hosts)
+
+
+def thought_of(**sizes):
+    return Cluster(tuple(Node(f"node-{place}", **sizes) for place in range(3)))
 
 
 def facts(machine, memory, bandwidth=None):
@@ -138,18 +142,29 @@ class TestClusters:
 
     def test_that_are_thought_of_share_the_machine_that_is_there(self, executors, survey, pins):
         survey.here = facts("m", 1200.0, 1e9)
-        thought = Cluster(tuple(Node(f"node-{place}", memory=400) for place in range(3)))
-        assert thought == looking().cluster
+        assert thought_of(cores=2, memory=400) == looking().cluster  # six at a time, as Spark says
 
         survey.here = None
         executors.hosts = {"x": "12"}
         survey.told = {"x": facts("m", 1200.0)}
-        assert thought == looking().cluster
+        each = thought_of(cores=2 / 3, memory=400)
+        assert each == looking().cluster
         executors.hosts = {}
         found = looking()
-        assert Cluster.uniform(3) == found.cluster
+        assert Cluster.uniform(3) == found.cluster  # what Spark says is of no machine
         executors.hosts = {"x": "12"}  # which has come late
-        assert thought == found.look()
+        assert each == found.look()
+        executors.hosts = {"x": "12345"}
+        assert thought_of(cores=5 / 3, memory=400) == found.look()
+        assert each == looking(task_cpus="2").cluster  # of which two run at a time
+
+    def test_that_are_thought_of_share_what_is_said_of_their_host(self, executors, survey, pins):
+        executors.hosts = {"x": "12"}
+        survey.told = {"x": facts("m", 1200.0)}
+
+        found = looking(hosts={"x": {"cores": 6, "memory": 600}})
+
+        assert thought_of(cores=2, memory=200) == found.cluster
 
     def test_have_as_many_slots_as_executors_have_cores(self, executors, pins):
         executors.hosts = {"x": "12", "y": "3"}
@@ -164,12 +179,14 @@ class TestClusters:
         assert 6 == looking().slots  # as Spark says where it runs all tasks itself
         assert 3 == looking(task_cpus="2").slots
 
-    @pytest.mark.parametrize("hosts", [{}, {"x": "12"}])
-    def test_are_only_thought_of_where_there_is_no_choice_of_hosts(self, executors, pins, hosts):
+    @pytest.mark.parametrize(("hosts", "cores"), [({}, None), ({"x": "12"}, 2 / 3)])
+    def test_are_only_thought_of_where_there_is_no_choice_of_hosts(
+        self, executors, pins, hosts, cores
+    ):
         executors.hosts = hosts
         found = looking()
 
-        assert Cluster.uniform(3) == found.cluster == found.look()
+        assert thought_of(cores=cores) == found.cluster == found.look()
         assert [] == pins
 
     def test_follow_the_hosts(self, executors, pins, caplog):
