@@ -51,9 +51,16 @@ def test_all_that_is_told_of_groups_is_true(told):
         # Each parcel has a head of some hundred bytes, which its tuples share.
         heads = dict.fromkeys(("bytes_in", "bytes_out", "remote_in", "remote_out"), 4000.0)
         assert {} == wrong(seen.groups[name], true[name], {**heads, "seconds": 1e-3}), name
-    known = {"tuples", "state_bytes", "bytes_in", "remote_in", "memory", "network"}
-    assert known | {"bytes_out", "remote_out", "seconds", "cpu"} == set(seen.groups["a"].columns)
-    assert known - {"network"} <= set(seen.groups["b"].columns)
+
+
+def test_after_eight_batches_all_is_known_of_groups_but_what_cheap_tuples_take(told):
+    """Those of ``b`` cost little beside its tasks; CPU time of its groups was told in some runs."""
+    _, seen = told
+    known = {"tuples", "state_bytes", "bytes_in", "remote_in", "bytes_out", "remote_out"}
+    known |= {"memory", "network"}
+
+    assert known | {"seconds", "cpu"} == set(seen.groups["a"].columns)
+    assert known == set(seen.groups["b"].columns) - {"seconds", "cpu"}
 
 
 def test_shares_are_of_what_nodes_have(told):
@@ -70,6 +77,7 @@ def test_shares_are_of_what_nodes_have(told):
 
 
 def test_instances_have_what_their_groups_have_and_what_calls_take(told):
+    """After eight batches that is known of a fold whose tuples all cost the same."""
     run, seen = told
     for name in ("a", "b"):
         found, groups = seen.instances[name], seen.groups[name]
@@ -83,7 +91,7 @@ def test_instances_have_what_their_groups_have_and_what_calls_take(told):
     fixed = seen.instances["b"].fixed
     grows = seen.instances["b"].tuples * busy.Spinning.tuple  # and more: the engine's own
     left = seen.instances["b"].seconds - 0.9 * grows
-    assert fixed is None or ((fixed > 0.9 * calls) & (fixed < left)).all()
+    assert ((fixed > 0.9 * calls) & (fixed < left)).all()
     assert seen.instances["b"].seconds.sum() > 2 * calls
 
 
