@@ -32,6 +32,11 @@ def read(kept: Sequence[dict[str, Any]]) -> tuple[list[Cell], Floats]:
     return cells, np.array([np.sort(one["seconds"])[:QUICKEST].mean() for one in kept])
 
 
+def medians(kept: Sequence[dict[str, Any]]) -> Floats:
+    """Return the median of all batches of each cell that was kept."""
+    return np.array([np.median(one["seconds"]) for one in kept])
+
+
 @cache
 def counted(cell: Cell, *, hosts: bool) -> Counted:
     """Return by what the constants count in a batch of a cell, simulated."""
