@@ -99,6 +99,11 @@ class FileStream:
         """Return by which number Spark knows each stage of the last batch."""
         return [stage.stage for stage in self._metrics()]
 
+    def lasted(self) -> float:
+        """Return how many seconds the stages of the last batch took, by Spark's clock, at least."""
+        stages = self._metrics()
+        return stages[-1].ended - stages[0].began
+
     def _metrics(self) -> list[StageMetrics]:
         run = str(self.stream.query.runId)
         stages = group_metrics(self._session, run, self.batches - 1)

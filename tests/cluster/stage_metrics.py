@@ -39,10 +39,14 @@ class StageMetrics:
     Attributes:
         stage: its number in Spark.
         tasks: the tasks that succeeded.
+        began: when it began, in seconds of Spark's clock; where it was run again, the last time.
+        ended: when it ended.
     """
 
     stage: int
     tasks: tuple[TaskMetrics, ...]
+    began: float
+    ended: float
 
     @property
     def local(self) -> int:
@@ -78,13 +82,21 @@ def group_metrics(
         told = "" if batch is None else str(store.job(job).description().get())
         if info is not None and (batch is None or told.endswith(f"batch = {batch}")):
             stages |= set(info.stageIds)
-    found = [StageMetrics(stage, _tasks(store, stage)) for stage in sorted(stages)]
+    found = [_stage(store, stage) for stage in sorted(stages)]
     # A stage whose result was there already is listed as well, without tasks.
     return [stage for stage in found if stage.tasks]
 
 
-def _tasks(store: Any, stage: int) -> tuple[TaskMetrics, ...]:
-    attempt = store.lastStageAttempt(stage).attemptId()
+def _stage(store: Any, stage: int) -> StageMetrics:
+    last = store.lastStageAttempt(stage)
+    began, ended = (
+        when.get().getTime() / _MILLISECONDS if when.isDefined() else 0.0
+        for when in (last.submissionTime(), last.completionTime())
+    )
+    return StageMetrics(stage, _tasks(store, stage, last.attemptId()), began, ended)
+
+
+def _tasks(store: Any, stage: int, attempt: int) -> tuple[TaskMetrics, ...]:
     listed = store.taskList(stage, attempt, _MOST_TASKS)
     found = [
         _task(listed.apply(number))

@@ -321,10 +321,12 @@ class Truth:
         found = self._of_parts(name, self.instances(name) % number, number)
         calls = np.full(number, CALL if name == "count" else 0.0)
         found["seconds"] = found["seconds"] + calls
+        found["state_bytes"] = np.zeros(number)
         if name in COLUMN:
             owners = np.array(self._layout.homes[name].groups)
             state = self.of_groups(name)["state_bytes"]
             found["state_bytes"] = np.bincount(owners, state, number)
+        found["resident"] = found["state_bytes"]  # it is less than a process may keep
         if name == "count":
             found["fixed"] = calls
         return found
