@@ -3,7 +3,8 @@
 Each operator writes into the tuples on which host and in which task it had them, so that the
 output says what a lost executor did and what was done again. Keys say how large tuples are and how
 much CPU time they take, as in `known_loads`. Functions work until the process has used that CPU
-time, so that a busy machine changes nothing.
+time, so that a busy machine changes little. `Keep` says in the tuples how much it was: a machine
+that is held up counts as work of the process that it was running.
 """
 
 import os
@@ -41,7 +42,7 @@ PATH = ("in", "spread", "keep", "count")
 SCHEMA = "k long, l long, t string"
 """Of the tuples that come in, as Spark writes it."""
 READ = f"{SCHEMA}, at_in long"
-_SAID = f"{SCHEMA}, at_in long, copy long, at_spread long, took long, at_keep long"
+_SAID = f"{READ}, copy long, at_spread long, took long, at_keep long, spent long"
 
 
 def here() -> int:
@@ -106,14 +107,17 @@ class Spread(Marking):
 
 
 class Keep(Marking):
-    """Takes as long as the key says, and keeps as much."""
+    """Takes as long as the key says, and keeps as much; says in each tuple what it took for it."""
 
     def __call__(self, key, rows, state):
         (number,) = key
-        until = _processor_until(_cost_of(number) * len(rows))
+        took = _cost_of(number) * len(rows)
+        until = _processor_until(took)
         sent = self.marked(rows, "keep")
-        _work(until)
-        return "x" * busy.size_of(number), sent
+        took += _work(until) - until
+        each = 0 if self.is_off else int(took / len(rows) * NANO)
+        spent = pa.array(np.full(len(sent), each, dtype=np.int64))
+        return "x" * busy.size_of(number), sent.append_column("spent", spent)
 
 
 def _processor_until(seconds):
@@ -122,9 +126,13 @@ def _processor_until(seconds):
 
 
 def _work(until):
-    """Work until then: so all that was done since counts as what was to be taken."""
-    while time.process_time() < until:
+    """Work until then, and return when that was by the time of the processor.
+
+    So all that was done since counts as what was to be taken.
+    """
+    while (now := time.process_time()) < until:
         pass
+    return now
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,12 +261,12 @@ class Truth:
         self._sizes = {
             ("in", "spread"): body + 8,
             ("spread", "keep"): body + 4 * 8,
-            ("keep", "count"): body + 5 * 8,
+            ("keep", "count"): body + 6 * 8,
         }
         self._seconds = {
             "in": np.zeros(len(self._first)),
             "spread": np.full(len(self._first), SPREADING),
-            "keep": _cost_of(columns["k"]),
+            "keep": np.where(self.is_marked, columns["spent"] / NANO, _cost_of(columns["k"])),
             "count": np.full(len(self._first), TUPLE),
         }
 
