@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from listening import Listening
+from measuring import measured
 
 from optimizers import Edge, Fixed, Operator, Plan, Topology
 from optimizers.control.run_summary import RunSummary
@@ -224,21 +225,29 @@ def stream(spark, folder, batches, optimizer=None, **options):
 @pytest.mark.parametrize("pause", [None, "2 seconds"], ids=["at once", "with pauses"])
 def test_the_time_of_a_streams_batch_is_what_its_trigger_takes(spark, tmp_path, pause):
     trigger = {} if pause is None else {"trigger": {"processingTime": pause}}
-    times = stream(spark, tmp_path, 9, **trigger)
-    first, *others = [(found, told["triggerExecution"] / 1e3) for found, told in times]
 
-    assert len(others) >= 6
-    assert first[0].trigger is None or first[0].batch > 0
-    others = [(found, took) for found, took in others if found.trigger is not None]
-    assert len(others) >= 5
-    # What comes after a batch is that of the batch before, so the sums are compared.
-    seconds, took = (sum(each) for each in zip(*((f.seconds, t) for f, t in others), strict=True))
-    assert took == pytest.approx(seconds, rel=0.05)
-    inside = sum(found.seconds - found.trigger for found, _ in others)
-    assert inside < 0.95 * took  # or this could not fail
-    for found, _ in others:
-        assert abs(found.other) <= 0.05 * found.seconds
-        assert found.trigger == found.parts["trigger"]
+    @measured
+    def compare(folder):
+        times = stream(spark, folder, 9, **trigger)
+        first, *others = [(found, told["triggerExecution"] / 1e3) for found, told in times]
+
+        assert len(others) >= 6
+        assert first[0].trigger is None or first[0].batch > 0
+        # What comes after a batch is told with the next, so sums are compared; and after the first
+        # batches, which are slow, comes most.
+        others = [(found, took) for found, took in others[1:] if found.trigger is not None]
+        assert len(others) >= 4
+        seconds, took = (
+            sum(each) for each in zip(*((f.seconds, t) for f, t in others), strict=True)
+        )
+        assert took == pytest.approx(seconds, rel=0.05)
+        inside = sum(found.seconds - found.trigger for found, _ in others)
+        assert inside < 0.95 * took  # or this could not fail
+        for found, _ in others:
+            assert abs(found.other) <= 0.05 * found.seconds
+            assert found.trigger == found.parts["trigger"]
+
+    compare(tmp_path)
 
 
 def test_time_to_hand_the_output_out_and_to_decide_is_the_triggers(spark, tmp_path):
