@@ -126,7 +126,9 @@ class StretchLoads:
             network.per_byte * self._bytes(went, number)
             + network.remote_per_byte * self._bytes(went, number, remote=True),
             network.per_batch * self._tuples(went, number)
-            + network.remote_per_batch * self._tuples(went, number, remote=True),
+            + network.remote_per_batch * self._tuples(went, number, remote=True)
+            if went
+            else self._tuples(came, number),  # as far as is known
         )
         received = self._due(
             name,

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from listening import Listening
 
 from batching.stages import StageCosts
-from optimizers import Cluster, Edge, LocalOrShuffle, Node, Operator, Plan, Shuffle, Topology
+from optimizers import (
+    Cluster,
+    Edge,
+    LocalOrShuffle,
+    Node,
+    Operator,
+    Plan,
+    Probe,
+    Shuffle,
+    Topology,
+)
 from optimizers.simulation import MicroBatches, Network, SimulationEngine, Stream, Work
 
 JOB = Topology.source("in").then("work")
@@ -239,6 +249,29 @@ def test_an_operator_that_works_in_the_tasks_before_it_gets_no_parcels():
 
     assert {"work"} == run.layout.attached
     assert run.batches[0].edges["in", "work"].parcels is None
+
+
+def test_what_sending_takes_goes_by_what_came_where_it_is_not_known_by_which_key_tuples_left():
+    """Those of two edges have two keys, and either may be that of a tuple that is sent."""
+    job = Topology(
+        (Operator("s"), Operator("t"), Operator("both", "k", key_groups=4), Operator("sink")),
+        (Edge("s", "both"), Edge("t", "both"), Edge("both", "sink")),
+    )
+    streams = {name: Stream(np.arange(40) / 4.0, {"k": np.arange(40) % 3}) for name in "st"}
+    network = Network(per_batch=0.002)
+
+    class HearingGroups(Listening):
+        observes = frozenset({Probe.OPERATORS, Probe.GROUPS})
+
+    listening = HearingGroups()
+    engine = SimulationEngine(batch_seconds=4.0, network=network)
+    engine.run(job, streams, listening, work={"both": Work(0.01)})
+    told = listening.heard[1]
+
+    groups, (whole,) = told.groups["both"], told.instances["both"].seconds
+    assert groups.seconds.sum() == pytest.approx(whole)
+    assert groups.seconds == pytest.approx(groups.tuples * whole / groups.tuples.sum())
+    assert 0 < np.count_nonzero(groups.seconds) < 4
 
 
 @pytest.mark.parametrize("given", [{"cores": 4}, {"cluster": Cluster((Node("x", cores=4),))}])
