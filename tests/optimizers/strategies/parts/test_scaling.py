@@ -343,12 +343,14 @@ def lived(rates, brief):
 def test_nodes_do_not_come_and_go_for_spikes_that_are_over_before_they_come():
     time = np.arange(120)
     spikes = np.where(time % 40 == 20, 6.0, 2.5)
-    steps = np.where((time // 40) % 2, 5.0, 2.0)
+    steps = np.where((time // 20) % 2, 5.0, 2.0)
 
     (rode, lag), (followed, later) = lived(spikes, 2), lived(spikes, 0)
     assert (2, 6) == (rode, followed)  # three spikes, of which the first is not known
     assert lag <= later * 1.1
-    assert lived(steps[:60], 2) == lived(steps[:60], 0)  # those are not over
+    assert lived(steps[:80], 2) == lived(
+        steps[:80], 0
+    )  # the second is like the first, which lasted
 
 
 def test_what_was_decided_is_found_in_the_past():
