@@ -160,7 +160,9 @@ def test_groups_take_as_much_as_is_saved_without_them(tmp_path, taken, fold):
                 drivers[side].batch({"s": [given.slice(0, half), given.slice(half)]})
                 seconds[side].append(sum(taken["b"]))
         saved = float(np.median(np.subtract(seconds["all"], seconds["half"])))
-        told_of = told.heard[-1].groups["b"].seconds[1::2].sum() / batches
+        seconds_told = told.heard[-1].groups["b"].seconds
+        assert seconds_told is not None
+        told_of = seconds_told[1::2].sum() / batches
         # What is saved is a difference of two measurements, itself uncertain by a tenth. It is of
         # what sends nothing: parcels cost more for each tuple the more there are.
         assert told_of == pytest.approx(saved, rel=0.2)

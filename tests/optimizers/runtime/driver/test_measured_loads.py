@@ -75,6 +75,7 @@ def test_what_calls_take_for_themselves_is_no_load_of_groups(tmp_path):
     assert seen.groups["a"].seconds.sum() == pytest.approx(truth.sum(), rel=0.1)
     # Two instances were called twenty times each; what the engine does for a task comes to it.
     calls = 20 * busy.Slow.call
+    assert seen.instances["a"].fixed is not None
     assert (seen.instances["a"].fixed > 0.9 * calls).all()
     engine = seen.instances["a"].receiving
     assert (seen.instances["a"].fixed < 1.3 * calls + engine).all()
@@ -91,6 +92,7 @@ def test_one_stream_is_as_uneven_however_it_is_cut(tmp_path):
         tables = [whole.slice(start, size) for start in range(0, len(whole), size)]
         seen = epochs(tmp_path / name, job, [{"s": t} for t in tables], every=len(tables))
         loads = seen.groups["a"].seconds
+        assert loads is not None
         found.append(loads.max() / loads.mean())
 
     truth = spun([whole], job, busy.Slow)
@@ -124,6 +126,7 @@ def test_calls_of_functions_without_a_key_are_told_as_well(tmp_path):
     found = seen.instances["f"]
     tuples = sum(len(part) for tables in batches for part in tables["s"])
     assert found.tuples.sum() == tuples
+    assert found.fixed is not None
     assert (found.seconds - found.fixed).sum() == pytest.approx(tuples * 1e-5, rel=0.15)
     assert found.fixed.sum() > 48e-3  # two instances were called once a batch
     source = seen.instances["s"]
@@ -190,4 +193,5 @@ def test_what_is_timed_key_by_key_counts_once(tmp_path):
     seen = epochs(tmp_path, job, [{"s": table} for table in tables], every=12)
 
     tuples = sum(map(len, tables))
+    assert seen.groups["a"].seconds is not None
     assert seen.groups["a"].seconds.sum() == pytest.approx(1e-4 * tuples, rel=0.1)
