@@ -188,7 +188,9 @@ def test_rows_that_take_time_to_come_are_waited_for(spark, tmp_path, few, before
     done = run(spark, tmp_path, WIDE, [slow, slow])
 
     found = done.batches[-1].time
-    assert ASLEEP < found.parts["reading"] < found.seconds - found.planning
+    # In the same stage its worker may sleep some milliseconds before ours has begun to wait.
+    waited = ASLEEP if before else 0.9 * ASLEEP
+    assert waited < found.parts["reading"] < found.seconds - found.planning
     assert abs(found.other) <= 0.05 * found.seconds
 
 
