@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from optimizers.folds.plain_values import plain_value
 
 Refuse: TypeAlias = Callable[[pa.RecordBatch, Exception], None]
 """Gets rows on which a function raised, and the error."""
+Rows: TypeAlias = Sequence[dict[str, Any] | None]
+"""Rows as dicts; None for one that is refused, as Python cannot hold a value of it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,31 +90,37 @@ class RowFunction:
                 return None
             return self._batch([rows[n] for n in good], [origins[n] for n in good], output)
 
+    def stretches(self, rows: Rows) -> Iterator[tuple[Callable[[dict[str, Any]], Any], Rows]]:
+        """Return what is called for the first rows of a batch, for those after them, and so on."""
+        yield self.function, rows
+
     def _made(
         self, batch: pa.RecordBatch, refuse: Refuse | None
     ) -> tuple[list[Mapping[str, Any]], list[int]]:
         """Return what the function makes of rows, and for each result the number of its row."""
-        rows: list[Mapping[str, Any]] = []
+        made: list[Mapping[str, Any]] = []
         origins: list[int] = []
-        for number, row in enumerate(_dicts(batch, refuse)):
-            if row is None:
-                continue
-            try:
-                made = self.function(row)
-                if type(made) is dict:  # most often
-                    rows.append(made)
-                    origins.append(number)
-                elif made is not None:
-                    several = self._rows_of(made, number)
-                    rows += several
-                    origins += [number] * len(several)
-            except MemoryError:
-                raise  # not the row's fault
-            except Exception as error:
-                if refuse is None:
-                    raise
-                refuse(batch.slice(number, 1), error)
-        return rows, origins
+        numbers = count()
+        for function, rows in self.stretches(_dicts(batch, refuse)):
+            for row, number in zip(rows, numbers, strict=False):
+                if row is None:
+                    continue
+                try:
+                    result = function(row)
+                    if type(result) is dict:  # most often
+                        made.append(result)
+                        origins.append(number)
+                    elif result is not None:
+                        several = self._rows_of(result, number)
+                        made += several
+                        origins += [number] * len(several)
+                except MemoryError:
+                    raise  # not the row's fault
+                except Exception as error:
+                    if refuse is None:
+                        raise
+                    refuse(batch.slice(number, 1), error)
+        return made, origins
 
     def _batch(
         self, rows: Sequence[Mapping[str, Any]], origins: Sequence[int], schema: pa.Schema | None
@@ -164,14 +173,14 @@ def _always(answer: str, _: int) -> str:
     return answer
 
 
-def _dicts(batch: pa.RecordBatch, refuse: Refuse | None) -> Iterable[dict[str, Any] | None]:
-    """Return rows as dicts; None for one that is refused, as Python cannot hold a value of it."""
+def _dicts(batch: pa.RecordBatch, refuse: Refuse | None) -> Rows:
+    """Return the rows of a batch."""
     try:
         found: list[dict[str, Any] | None] = batch.to_pylist()
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001  # Arrow and pandas have many errors for what is no value
-        return _one_by_one(batch, refuse)
+        return list(_one_by_one(batch, refuse))
     return found
 
 

@@ -13,7 +13,7 @@ from optimizers.folds.fold import Emit, Fold
 from optimizers.folds.together import Together
 from optimizers.layout import Layout
 from optimizers.operators import EdgeName, Operator
-from optimizers.runtime.observe.call_mode import CallMode
+from optimizers.runtime.observe.call_mode import Calls
 from optimizers.runtime.running_totals import check_totals
 from optimizers.runtime.state.file import StateFile
 from optimizers.runtime.storage.location import Location
@@ -146,13 +146,13 @@ class Ticket:
         batch: its number.
         first: whether it is the first under this plan, so that keys have to be taken over.
         state: the state after the batch before.
-        modes: how functions are called whose costs are measured by tuple, as far as that is known.
+        calls: how functions are called whose costs are measured by tuple, as far as that is known.
     """
 
     batch: int
     first: bool
     state: StateFiles
-    modes: Mapping[str, CallMode] = field(default_factory=FrozenMap)
+    calls: Mapping[str, Calls] = field(default_factory=FrozenMap)
 
 
 def check_work(topology: Topology) -> None:

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from harness import Result
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming import StatefulProcessor
 
 from optimizers import Cluster, Fields, Operator, Optimizer, Plan, Probe, RoutingTable, Topology
-from optimizers.folds import Count
+from optimizers.folds import Count, each_row
 from optimizers.runtime.work import Settings
 from optimizers.spark import SparkEngine, local_session
 from optimizers.spark.engine import Run
@@ -57,7 +58,7 @@ def run(scale: float) -> list[Result]:
         *_against_spark(spark, rows, turns, batches),
         _fixed_cost(spark, turns, batches),
         *_reconfigurations(spark, rows, max(1_000, int(STATE * scale)), batches),
-        _statistics(spark, rows, batches),
+        *_statistics(spark, rows, batches),
     ]
 
 
@@ -292,25 +293,59 @@ def _reconfigurations(spark: SparkSession, rows: int, keys: int, batches: int) -
     ]
 
 
-def _statistics(spark: SparkSession, rows: int, batches: int) -> Result:
-    job = Topology.source("in", parallelism=2).then("first", key="key", parallelism=PARTITIONS)
-    job = job.then("second", key="other", parallelism=PARTITIONS)
+def _statistics(spark: SparkSession, rows: int, batches: int) -> list[Result]:
+    """Measure all statistics where they have most to do: each job is one of little work a tuple."""
+
+    def added(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.append_column("sum", pc.add(batch.column("key"), batch.column("other")))
+
+    def same(row: dict[str, Any]) -> dict[str, Any]:
+        return row
+
+    def slow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        until = time.process_time() + 1e-5 * len(batch)
+        while time.process_time() < until:
+            pass
+        return batch
+
+    source = Topology.source("in", parallelism=2)
+    first = Operator("first", "key", parallelism=PARTITIONS)
+    without_key = {
+        "a vectorised function": (rows, added),
+        "a function of rows": (rows // 4, each_row(same)),
+        "a function of 10 us a tuple": (rows // 10, slow),
+    }
+    jobs = {"two hops": (rows, source.then(first))} | {
+        name: (many, source.then("work", edge_key="key", apply=function, parallelism=PARTITIONS))
+        for name, (many, function) in without_key.items()
+    }
+    return [
+        _with_statistics(
+            spark, name, job.then("second", key="other", parallelism=PARTITIONS), many, batches
+        )
+        for name, (many, job) in jobs.items()
+    ]
+
+
+def _with_statistics(
+    spark: SparkSession, name: str, job: Topology, rows: int, batches: int
+) -> Result:
     runs = {}
-    for name, probes in (("off", frozenset[Probe]()), ("on", frozenset(Probe))):
+    for observes, probes in (("off", frozenset[Probe]()), ("on", frozenset(Probe))):
         engine = SparkEngine(checkpoint=tempfile.mkdtemp(), spark=spark, settings=_QUIET)
-        runs[name] = engine.run(job, [], Looking(probes))
+        runs[observes] = engine.run(job, [], Looking(probes))
     # Of each two batches that follow each other one is with statistics, so that a busy moment of
     # the machine is in both.
     times_as_long = []
     for batch in range(WARM + 8 * batches):
         seconds = {
-            name: _timed(runs[name], _rows(spark, batch, rows, KEYS))
-            for name in list(runs)[:: 1 if batch % 2 else -1]
+            observes: _timed(runs[observes], _rows(spark, batch, rows, KEYS))
+            for observes in list(runs)[:: 1 if batch % 2 else -1]
         }
         if batch >= WARM:
             times_as_long.append(seconds["on"] / seconds["off"])
     return Result(
-        name="statistics on, against off: two hops, of a batch",
+        name=f"statistics on, against off: {name}, of a batch",
         measured=100 * (statistics.median(times_as_long) - 1),
         unit="%",
         goal=5.0,

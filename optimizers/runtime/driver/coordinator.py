@@ -228,7 +228,7 @@ class Coordinator:
         if is_first:
             self._loop.started(self._plan, self._cluster, again=self._committed is not None)
         self._change = Change()
-        ticket = Ticket(batch, self._planned == batch, self._state, self._learned.trials.modes)
+        ticket = Ticket(batch, self._planned == batch, self._state, self._learned.trials.calls)
         return Assignment(self._work, ticket, self._plan, self._planned, self._plan_revision)
 
     def commit(

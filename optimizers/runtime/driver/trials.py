@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from optimizers.runtime.observe.call_mode import CallMode, CallTrial
+from optimizers.runtime.observe.call_mode import Calls, CallTrial
 from optimizers.runtime.observe.observation import Seen
 from optimizers.runtime.task.reports import Reports, by_sender
 from sketches.values import FrozenMap
@@ -25,6 +25,6 @@ class Trials:
                         self._trials[operator].add(own)
 
     @property
-    def modes(self) -> Mapping[str, CallMode]:
-        """How tuples are to be handed to the functions of operators."""
-        return FrozenMap({name: trial.mode for name, trial in self._trials.items()})
+    def calls(self) -> Mapping[str, Calls]:
+        """How the functions of operators are to be called."""
+        return FrozenMap({name: trial.calls for name, trial in self._trials.items()})

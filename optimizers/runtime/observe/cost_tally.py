@@ -8,7 +8,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from grouping.key_batch import KeyBatch
-from optimizers.folds.key_codes import take_rows
 from optimizers.runtime.observe.table_sums import heaviest
 from optimizers.runtime.task.key_reader import key_batch, namable_keys, reworded
 from sketches.cost_sketch import CostSketch
@@ -46,18 +45,16 @@ class KeyedRows:
 
     @classmethod
     def of(
-        cls, batch: pa.RecordBatch, columns: Sequence[str], where: str, step: int = 1
+        cls, batch: pa.RecordBatch | pa.Table, columns: Sequence[str], where: str
     ) -> "KeyedRows":
-        """Read the keys of a batch of tuples, of each or of one of several.
+        """Read the keys of tuples.
 
         Raises:
             FoldError: a column is not there, or holds what is no key.
         """
-        tuples = pa.Table.from_batches([batch])
+        tuples = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
         if not set(columns) <= set(batch.schema.names):
             key_batch(tuples, columns, where)  # knows what to say
-        if step > 1:
-            tuples = take_rows(tuples.select(list(columns)), np.arange(0, len(batch), step))
         there = namable_keys(tuples, columns)
         if not there.all():
             tuples = reworded(tuples.filter(pa.array(there)), columns)
@@ -67,10 +64,13 @@ class KeyedRows:
         return cls(keys, there)
 
     def runs(self) -> NDArray[np.int64]:
-        """Return where another key begins than that of the tuple before."""
-        numbers = np.full(len(self.there), -1)
-        numbers[self.there] = self.keys.distinct()[0]
-        other = numbers[1:] != numbers[:-1]
+        """Return where another key begins than that of the tuple before.
+
+        Keys whose codes meet, which hardly ever happens, are one run where they are neighbours.
+        """
+        codes = np.zeros(len(self.there), dtype=np.uint64)
+        codes[self.there] = self.keys.codes
+        other = (codes[1:] != codes[:-1]) | (self.there[1:] != self.there[:-1])
         return np.flatnonzero(np.concatenate([[True], other]))
 
 
@@ -102,16 +102,24 @@ class CostTally:
         self._most = most_keys
         self._kinds: dict[str, _Kind] = {}
 
-    def add(self, rows: KeyedRows, seconds: Seconds, stands_for: int = 1) -> None:
-        """Count tuples, each with the seconds it took, and each for ``stands_for`` tuples."""
+    def add(self, rows: KeyedRows, seconds: Seconds, weights: Seconds | None = None) -> None:
+        """Count tuples, each with the seconds it took.
+
+        Args:
+            rows: their keys.
+            seconds: how long each took.
+            weights: for how many tuples each stands; None for one.
+        """
         if not len(rows.keys):
             return
         numbers, firsts = rows.keys.distinct()
         places = firsts if rows.keys.places is None else rows.keys.places[firsts]
         kind = self._kinds.setdefault(rows.keys.column.kind, _Kind())
         kind.columns.append(rows.keys.column.take(places))
-        kind.counts.append(np.bincount(numbers).astype(np.float64) * stands_for)
-        sums = np.bincount(numbers, seconds[rows.there] * stands_for)
+        own = None if weights is None else weights[rows.there]
+        kind.counts.append(np.bincount(numbers, own).astype(np.float64, copy=False))
+        known = seconds[rows.there]
+        sums = np.bincount(numbers, known if own is None else known * own)
         kind.seconds.append(sums.astype(np.float64, copy=False))
         kind.length += len(firsts)
         if kind.length > _KEPT * self._most:

@@ -11,6 +11,7 @@ from optimizers.errors import FoldError
 from optimizers.folds.key_codes import take_rows
 from optimizers.operators import Edge
 from optimizers.runtime.observe.observation import Observation, Seen, Sighting
+from optimizers.runtime.observe.sampling import Sample, Sampler
 from optimizers.runtime.observe.table_sums import added_up, heaviest, joined
 from optimizers.runtime.task.key_reader import key_batch, namable_keys, reworded
 from optimizers.runtime.work import PACKED_AT_ONCE, JobContext
@@ -38,8 +39,9 @@ class EdgeProbe:
     """
 
     def __init__(self, work: JobContext, edge: Edge, sender: int) -> None:
+        topology = work.topology
         self._looked_at = work.looked_at(edge.source)
-        self._turn = sender
+        self._sampler = Sampler(topology.seed, topology.edges.index(edge), sender)
         self._tuples = 0
         wanted = work.settings.observes & {Probe.PAIRS, Probe.GROUPS}
         hops = work.hops.get(edge.name, ()) if wanted else ()
@@ -55,12 +57,10 @@ class EdgeProbe:
         step = max(1, -(-min(self._tuples, PACKED_AT_ONCE) // self._looked_at))
         if self._tuples > PACKED_AT_ONCE:
             step *= 2
-        # Not the same ones from each sender and each time, for the stream may repeat itself.
-        rows = np.arange(self._turn % step, len(tuples), step)
-        self._turn += len(tuples)
+        sample = self._sampler.of(len(tuples), step)
         for hop in self._hops:
             if hop.may_know(tuples):
-                hop.add(tuples, rows, keys, step)
+                hop.add(tuples, sample, keys)
 
     def tell(self) -> list[Sighting]:
         """Return what was seen since the last time."""
@@ -90,22 +90,23 @@ class _Hop:
         """Return whether tuples still have the key columns of the operator before."""
         return set(self._before) <= set(tuples.column_names)
 
-    def add(self, tuples: pa.Table, rows: NDArray[np.intp], keys: KeyBatch, step: int) -> None:
-        """Look at some rows of tuples, each of which stands for several."""
-        sample = take_rows(tuples.select(list(dict.fromkeys(self._columns))), rows)
-        there = namable_keys(sample, self._columns)
+    def add(self, tuples: pa.Table, sample: Sample, keys: KeyBatch) -> None:
+        """Look at a sample of tuples."""
+        rows, weights = sample
+        looked_at = take_rows(tuples.select(list(dict.fromkeys(self._columns))), rows)
+        there = namable_keys(looked_at, self._columns)
         if not there.all():
-            sample = reworded(sample.filter(pa.array(there)), sample.column_names)
-            rows = rows[there]
+            looked_at = reworded(looked_at.filter(pa.array(there)), looked_at.column_names)
+            rows, weights = rows[there], weights[there]
         if not len(rows):
             return
-        if self._seen and not self._seen[0].schema.equals(sample.schema):
+        if self._seen and not self._seen[0].schema.equals(looked_at.schema):
             self._count()
-        self._seen.append(sample)
+        self._seen.append(looked_at)
         if self._owners is not None:
             places = rows if keys.places is None else keys.places[rows]
             self._right.append(self._owners[1].group_of(keys.column.take(places)))
-        self._weights.append(np.full(len(rows), step))
+        self._weights.append(weights)
         self._rows += len(rows)
         if self._rows >= _TOLD_AT_ONCE:
             self._count()

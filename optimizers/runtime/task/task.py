@@ -185,7 +185,7 @@ class Worker:
         self._function: Any = None
         if not self._operator.keyed:
             self._function = stateless_function(self._operator)
-        self._meter = meter_for(work, ticket, instance.operator)
+        self._meter = meter_for(work, ticket, instance.operator, sender)
         if self._meter is not None:
             self._function = self._meter.function
         self._by_columns: dict[pa.Schema, Batches] = {}

@@ -253,6 +253,6 @@ def test_a_function_that_is_never_tried_enough_does_not_fill_the_memory():
         rows = [{"rows": 1, "alone": True, "seconds": float(number)}]
         trial.add(SCHEMA.empty_table().from_pylist(rows, SCHEMA))
 
-    assert CallMode.UNKNOWN is trial.mode
+    assert CallMode.UNKNOWN is trial.calls.mode
     assert 1_024 == len(trial.alone)
     assert 2_999.0 == trial.alone[-1]

@@ -12,7 +12,7 @@ from grouping.groupings import LocalOrShuffle, Shuffle
 from optimizers import Edge, Operator, Optimizer, Plan, Topology
 from optimizers.errors import FoldError
 from optimizers.folds import each_row
-from optimizers.folds.rows import as_batches
+from optimizers.folds.rows import Batches, as_batches
 from optimizers.runtime.observe import cost_meter
 from optimizers.runtime.observe.call_mode import CallMode, CallTrial
 from optimizers.runtime.observe.cost_meter import CostMeter
@@ -76,7 +76,7 @@ def tried(*meters):
         for name, table in meter.tell():
             if name == Observation.of("trial", "w"):
                 trial.add(table)
-    return trial.mode
+    return trial.calls.mode
 
 
 def true_cost(key):
@@ -105,6 +105,56 @@ class TestFunctionsOfBatches:
 
         assert [2, 128, 128, 44, 1] == clock.calls
 
+    def test_apart_some_runs_stand_for_others_between_them(self):
+        clock = Clock()
+        busy = clock.busy(0.0, true_cost)
+        meter = CostMeter("w", busy, 100, CallMode.APART, clock, every=10)
+        column = keys(20_000, most=4)
+
+        made = run(meter, *[batch_of(part) for part in np.split(column, 4)])
+
+        found = told(meter, EACH)
+        assert {key: true_cost(key) for key in range(4)} == means(meter)
+        assert 20_000 == sum(clock.calls) == pytest.approx(sum(n for n, _ in found.values()))
+        expected = np.bincount(column)
+        # Runs vary in length, so what is told of a key varies somewhat more than by its count.
+        close = pytest.approx(expected, abs=6 * np.sqrt(2 * 10 * expected.max()))
+        assert close == [found[key][0] for key in range(4)]
+        runs = 1 + np.count_nonzero(np.diff(column))
+        assert len(clock.calls) < 2.2 * runs / 10 + 8
+        passed = pa.Table.from_batches(made)
+        assert column.tolist() == passed["k"].to_pylist()
+        assert [*range(5_000)] * 4 == passed["n"].to_pylist()
+
+    @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 5))
+    def test_apart_all_tuples_are_stood_for_whatever_the_runs(self, lengths, every):
+        clock = Clock()
+        busy = clock.busy(0.0, true_cost)
+        meter = CostMeter("w", busy, 100, CallMode.APART, clock, every=every)
+        column = np.repeat(np.arange(len(lengths)) % 3, [200**length for length in lengths])
+
+        made = run(meter, batch_of(column))
+
+        assert np.arange(len(column)).tolist() == [
+            n for part in made for n in part["n"].to_pylist()
+        ]
+        assert len(column) == pytest.approx(sum(count for count, _ in told(meter, EACH).values()))
+        assert {key: true_cost(key) for key in means(meter)} == means(meter)
+        assert len(column) == sum(clock.calls)
+        if every == 1:
+            ends = [
+                place
+                for place in range(1, len(column) + 1)
+                if place == len(column) or column[place] != column[place - 1]
+            ]
+            starts = [0, *ends[:-1]]
+            cut = [
+                min(128, end - first)
+                for start, end in zip(starts, ends, strict=True)
+                for first in range(start, end, 128)
+            ]
+            assert cut == clock.calls
+
     def test_together_each_tuple_of_a_call_counts_alike(self):
         clock = Clock()
         meter = CostMeter("w", clock.busy(0.0, true_cost), 100, CallMode.TOGETHER, clock)
@@ -119,7 +169,7 @@ class TestFunctionsOfBatches:
     def test_where_all_count_alike_a_few_tuples_stand_for_all(self, way):
         clock = Clock()
         busy = clock.busy(0.0, lambda key: 1.0)
-        meter = CostMeter("w", busy, 100, way, clock, looked_at=100)
+        meter = CostMeter("w", busy, 100, way, clock, looked_at=800)
         column = np.repeat([1, 2, 2, 3], 1_000)
 
         run(meter, batch_of(column))
@@ -325,6 +375,52 @@ class TestFunctionsOfRows:
         assert {1: (1_000, 2_000), 2: (2_000, 8_000), 3: (1_000, 8_000)} == told(meter, EACH)
         assert 4_000 == sum(map(len, made))
 
+    def test_of_rows_that_come_in_turns_each_kind_is_timed(self):
+        clock = Clock()
+
+        def work(row):
+            clock.now += true_cost(row["k"])
+            return row
+
+        meter = CostMeter("w", each_row(work), 100, clock=clock, looked_at=500)
+        run(meter, *[batch_of(np.arange(1_000) % 10)] * 10)
+
+        found = told(meter, EACH)
+        assert {key: true_cost(key) for key in range(10)} == pytest.approx(means(meter), rel=0.01)
+        assert 10_000 == sum(count for count, _ in found.values())
+        assert all(700 < count < 1_300 for count, _ in found.values())
+
+    def test_of_rows_that_take_no_time_few_are_timed(self):
+        clock = Clock()
+
+        def work(row):
+            clock.now += true_cost(row["k"])
+            return row
+
+        meter = CostMeter("w", each_row(work), 100, clock=clock, every=40)
+        run(meter, batch_of(np.repeat([1, 2, 2, 3], 1_000)))
+
+        assert {1: (1_000, 2_000), 2: (2_000, 8_000), 3: (1_000, 8_000)} == told(meter, EACH)
+
+    def test_of_later_batches_fewer_rows_are_timed(self):
+        asked = []
+
+        class Counting(Clock):
+            def __call__(self):
+                asked.append(self.now)
+                return self.now
+
+        meter = CostMeter("w", each_row(lambda row: row), 9, clock=Counting(), looked_at=100)
+        times = []
+        for _ in range(5):
+            run(meter, batch_of(keys(1_000)))
+            times.append(len(asked))
+
+        # Twice for each, twice around all calls, and around each of two results, the second none.
+        timed = (np.diff([0, *times]) - 2 - 4) / 2
+        assert [100, 50, 34, 25, 20] == timed.tolist()
+        assert 5_000 == sum(count for count, _ in told(meter).values())
+
     def test_rows_that_are_not_to_be_measured_leave_nothing_behind(self):
         clock = Clock()
         meter = CostMeter("w", each_row(lambda row: row), 100, clock=clock)
@@ -339,6 +435,25 @@ class TestFunctionsOfRows:
         meter = CostMeter("w", each_row(any_job.few_row), 100)
 
         assert repr(any_job.few) == repr(meter.function)
+
+    def test_a_row_that_python_cannot_hold_has_taken_no_time(self):
+        clock = Clock()
+
+        def work(row):
+            clock.now += 3.0
+            return row
+
+        meter = CostMeter("w", each_row(work), 100, clock=clock)
+        when = pa.array([0, 1 << 62, 2], pa.timestamp("s"))  # which Python has no date for
+        refused = []
+        given = Batches(
+            meter.function, refuse=lambda row, error: refused.append(len(row)), fatal=False
+        )
+        made = list(meter.measured(given, pa.record_batch({"k": [1, 2, 3], "when": when}), ["k"]))
+
+        assert [1] == refused
+        assert 2 == sum(map(len, made))
+        assert {1: (1.0, 3.0), 2: (1.0, 0.0), 3: (1.0, 3.0)} == told(meter)
 
 
 FUNCTIONS = st.sampled_from((

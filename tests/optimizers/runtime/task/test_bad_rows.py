@@ -478,7 +478,7 @@ class TestCosts:
 
         told = self.told(each_row(slow), CallMode.UNKNOWN, lambda: now[0])
 
-        (rows,) = told.values()
+        rows = told["costs", "f", "str", "each"]
         assert {"a": 1, "b": 50, "c": 3, "d": 4} == {r["key"]: r["seconds"] for r in rows}
 
 
