@@ -22,8 +22,8 @@ _MOST_ALONE = 1 << 10  # whose seconds are kept, of a function that is never tri
 _WORTH = 1 / 3  # of what a tuple costs alone may go into the call itself
 _PER_ROW = 1.2e-5  # seconds that it takes to time a row, and to call for those before it
 _AROUND = 2e-5  # seconds around a tuple handed over alone, and around a call for those before it
-_SHARE = 0.02  # of the function's own time, at most, is spent so
-_MOST_EVERY = 1 << 10
+_SHARE, _SHARE_OF_ROWS = 0.02, 0.01  # of the function's own time, at most, are spent so
+_MOST_EVERY = 1 << 12
 
 
 class CallMode(Enum):
@@ -94,15 +94,16 @@ class CallTrial:
             return Calls(CallMode.TOGETHER)
         few = self.rows < max(_LEAST_TOGETHER, 2 * self.calls_together)
         if few or len(self.alone) < _LEAST_ALONE:
-            return Calls(every=_every(_PER_ROW, self.seconds / self.rows) if self.rows else 1)
+            each = self.seconds / self.rows if self.rows else math.inf
+            return Calls(every=_every(_PER_ROW / _SHARE_OF_ROWS, each))
         # A delay of one of them makes the mean too large; what few of them cost, the median.
         alone = min(fmean(self.alone), median(self.alone))
         call = (self.rows * alone - self.seconds) / (self.rows - self.calls_together)
         if call > _WORTH * alone:
             return Calls(CallMode.TOGETHER)
-        return Calls(CallMode.APART, _every(_AROUND, alone))
+        return Calls(CallMode.APART, _every(_AROUND / _SHARE, alone))
 
 
-def _every(spent: float, each: float) -> int:
-    """Return of how many tuples one may be measured, given what that takes and what each takes."""
-    return min(_MOST_EVERY, math.ceil(spent / (_SHARE * each))) if each > 0.0 else _MOST_EVERY
+def _every(seconds: float, each: float) -> int:
+    """Return how many tuples take so long together; one at least, and not any number."""
+    return max(1, min(_MOST_EVERY, math.ceil(seconds / each))) if each > 0.0 else _MOST_EVERY
