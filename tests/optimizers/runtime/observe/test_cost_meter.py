@@ -466,8 +466,11 @@ FUNCTIONS = st.sampled_from((
     FUNCTIONS,
     st.sampled_from(CallMode),
     st.lists(st.sampled_from((1, 4, 20, 400, 1_500)), max_size=3),
+    st.sampled_from((1, 7, 1_000)),
 )
-def test_what_comes_out_is_the_same_and_cut_the_same_whatever_the_clock_says(function, way, sizes):
+def test_what_comes_out_is_the_same_and_cut_the_same_whatever_the_clock_says(
+    function, way, sizes, every
+):
     batches = [
         any_job.rows_of(["a", "b", "c", "n"], seed, size).combine_chunks().to_batches()[0]
         for seed, size in enumerate(sizes)
@@ -478,7 +481,7 @@ def test_what_comes_out_is_the_same_and_cut_the_same_whatever_the_clock_says(fun
     for pace in (0.0, 1.0):
         times = np.random.default_rng(len(sizes)).exponential(pace, 1 << 15).cumsum()
         clock = iter(times.tolist()).__next__
-        meter = CostMeter("w", function, 100, way, clock)
+        meter = CostMeter("w", function, 100, way, clock, every=every)
         work = as_batches(meter.function)
         parts = [part for batch in batches for part in meter.measured(work, batch, ["c"])]
         made.append([part.to_pylist() for part in parts])
