@@ -47,7 +47,7 @@ time.tzset()
 settings.register_profile(
     "fixed",
     parent=settings.get_profile("default"),
-    max_examples=30,
+    max_examples=40,
     stateful_step_count=50,
     derandomize=True,
     database=None,
