@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from optimizers.folds.key_codes import take_rows
 from optimizers.folds.rows import Batches, RowFunction
+from optimizers.folds.rows import Rows as GivenRows
 from optimizers.operators import columns_of
 from optimizers.runtime.observe.busy_clock import BusyClock
 from optimizers.runtime.observe.call_mode import SCHEMA, CallMode, Calls
@@ -32,7 +33,6 @@ from optimizers.statistics import Probe
 
 Clock = Callable[[], float]
 Call = Callable[[dict[str, Any]], Any]
-GivenRows = Sequence[dict[str, Any] | None]
 Timed = Generator[pa.RecordBatch, None, float]
 """Record batches, and at their end the seconds that it took to make them."""
 Told = Generator[pa.RecordBatch, None, "_Times"]
@@ -152,6 +152,7 @@ class CostMeter:
         self._read: set[tuple[pa.Schema, tuple[str, ...]]] = set()  # where keys could be read
         self._tallies = {kind: CostTally(most_keys) for kind in (EACH, MEAN)}
         self._waiting: dict[str, list[_Keyed]] = {EACH: [], MEAN: []}
+        self._kept = dict.fromkeys(self._waiting, 0)  # tuples that wait
         self._calls: list[tuple[int, bool, float | None]] = []  # what was tried; see `SCHEMA`
         self._alone = 0  # tuples that were to be tried alone
         self._watch: _Stopwatch | None = None
@@ -231,7 +232,8 @@ class CostMeter:
         if waiting and not waiting[0].keys.schema.equals(keys.schema):
             self._count(times.mode)
         waiting.append(_Keyed(keys, times.seconds, times.weights))
-        if sum(len(each.keys) for each in waiting) >= _COUNTED_AT_ONCE:
+        self._kept[times.mode] += len(keys)
+        if self._kept[times.mode] >= _COUNTED_AT_ONCE:
             self._count(times.mode)
 
     def _count(self, mode: str) -> None:
@@ -244,6 +246,7 @@ class CostMeter:
             weights = np.concatenate([each.weights for each in waiting])
             self._tallies[mode].add(rows, seconds, weights)
             waiting.clear()
+            self._kept[mode] = 0
 
     def _sample(self, length: int, looked_at: int, every: int = 1) -> Sample:
         """Return at which of the next tuples it is looked, at one of ``every`` at most."""

@@ -1,5 +1,6 @@
 """Which of many tuples are looked at, and for how many each stands."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,12 @@ class Sampler:
     """
 
     def __init__(self, *seeds: int) -> None:
-        self._random = np.random.Generator(np.random.PCG64(seeds))
+        self._seeds = seeds
+
+    @cached_property
+    def _random(self) -> np.random.Generator:
+        """Made when it is first needed: most tasks look at all of their tuples, or at none."""
+        return np.random.Generator(np.random.PCG64(self._seeds))
 
     def of(self, length: int, step: int) -> Sample:
         """Return a sample of so many tuples, of each ``step`` of them one."""

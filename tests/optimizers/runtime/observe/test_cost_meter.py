@@ -287,11 +287,7 @@ class TestFunctionsOfRows:
     def test_each_row_is_timed_within_one_call(self):
         clock = Clock()
 
-        def work(row):
-            clock.now += true_cost(row["k"])
-            return row
-
-        meter = CostMeter("w", each_row(work), 100, clock=clock)
+        meter = CostMeter("w", each_row(clock.each_row), 100, clock=clock)
         column = keys(500)
         run(meter, batch_of(column))
 
@@ -331,11 +327,7 @@ class TestFunctionsOfRows:
     def test_of_many_rows_some_are_timed_and_stand_for_the_others(self):
         clock = Clock()
 
-        def work(row):
-            clock.now += true_cost(row["k"])
-            return row
-
-        meter = CostMeter("w", each_row(work), 100, clock=clock, looked_at=100)
+        meter = CostMeter("w", each_row(clock.each_row), 100, clock=clock, looked_at=100)
         made = run(meter, batch_of(np.repeat([1, 2, 2, 3], 1_000)))
 
         assert {1: (1_000, 2_000), 2: (2_000, 8_000), 3: (1_000, 8_000)} == told(meter, EACH)
@@ -344,11 +336,7 @@ class TestFunctionsOfRows:
     def test_of_rows_that_come_in_turns_each_kind_is_timed(self):
         clock = Clock()
 
-        def work(row):
-            clock.now += true_cost(row["k"])
-            return row
-
-        meter = CostMeter("w", each_row(work), 100, clock=clock, looked_at=500)
+        meter = CostMeter("w", each_row(clock.each_row), 100, clock=clock, looked_at=500)
         run(meter, *[batch_of(np.arange(1_000) % 10)] * 10)
 
         found = told(meter, EACH)
@@ -359,11 +347,7 @@ class TestFunctionsOfRows:
     def test_of_rows_that_take_no_time_few_are_timed(self):
         clock = Clock()
 
-        def work(row):
-            clock.now += true_cost(row["k"])
-            return row
-
-        meter = CostMeter("w", each_row(work), 100, clock=clock, every=40)
+        meter = CostMeter("w", each_row(clock.each_row), 100, clock=clock, every=40)
         run(meter, batch_of(np.repeat([1, 2, 2, 3], 1_000)))
 
         assert {1: (1_000, 2_000), 2: (2_000, 8_000), 3: (1_000, 8_000)} == told(meter, EACH)
